@@ -5,8 +5,9 @@
 //! Each rank connects to the Unix socket it is given, says `ready RANK`, and then sleeps in a read
 //! between batches: a group that is not being measured costs nothing. `go WORKLOAD TURNS BYTES
 //! EACH` starts a batch of so many turns on every rank; rank 0 answers with the nanoseconds they
-//! took. The end of the stream ends the process. `xtask/peers/bench.c` is the same over MPI, and
-//! `tests/lab/src/bench/workload.rs` says what is asked of whom.
+//! took. The end of the stream ends the process. `tests/bench/peers` has the same over MPI and
+//! gloo, and the loops of programs in C; `tests/lab/src/bench/workload.rs` says what is asked of
+//! whom.
 
 use core::str::FromStr;
 use core::time::Duration;

@@ -1,6 +1,5 @@
 //! A run over many points: what is measured, for how long, and where the results go.
 
-use core::time::Duration;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -90,15 +89,6 @@ pub(crate) struct CampaignItem {
     pub(crate) bytes: usize,
 }
 
-/// For how long each is measured.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Pace {
-    /// An even share of what is left until then.
-    Until(Instant),
-    /// So many seconds.
-    Each(f64),
-}
-
 /// The measurements that the same ranks make.
 pub(crate) struct CampaignStage {
     pub(crate) transport: Transport,
@@ -110,7 +100,8 @@ pub(crate) struct CampaignStage {
 pub(crate) struct Campaign<'a> {
     pub(crate) stages: &'a [CampaignStage],
     pub(crate) wanted: &'a [Implementation],
-    pub(crate) pace: Pace,
+    /// Steady rounds of each point.
+    pub(crate) rounds: usize,
 }
 
 impl Campaign<'_> {
@@ -131,8 +122,8 @@ impl Campaign<'_> {
     }
 
     fn measure(&self, bench: &mut Bench, report: &mut Report) -> Result<()> {
-        let mut left = self.stages.iter().map(|stage| stage.items.len()).sum::<usize>();
-        bench.bar = progress(left as u64)?;
+        let items = self.stages.iter().map(|stage| stage.items.len()).sum::<usize>();
+        bench.bar = progress(items as u64)?;
         for CampaignStage { transport, ranks, items } in self.stages {
             let (over, mut these) = (transport.name(), self.wanted.to_vec());
             if !bench.knows(*transport)? {
@@ -142,37 +133,16 @@ impl Campaign<'_> {
                 these.retain(|one| !Implementation::OWN.contains(one));
             }
             let mut field = bench.field(*transport, *ranks, &these)?;
-            for &CampaignItem { workload, bytes } in items {
-                let seconds = self.pace.seconds(left);
-                let figures = bench.measure(&mut field, workload, bytes, seconds)?;
-                if figures.is_empty() {
-                    let name = workload.name();
-                    report.missing.push(format!(
-                        "{name} over {over} of {bytes} B with {ranks} ranks: no round was steady"
-                    ));
-                } else {
-                    report.points.push(figures);
-                }
-                left -= 1;
+            for &item in items {
+                report.points.extend(bench.measure(&mut field, item, self.rounds)?);
                 bench.bar.inc(1);
             }
-            report.missing.extend(field.failures().map(|failed| format!("over {over}: {failed}")));
+            report
+                .missing
+                .extend(field.failures().map(|failed| format!("over {over} with {ranks} ranks: {failed}")));
         }
         bench.bar.finish_and_clear();
         Ok(())
-    }
-}
-
-impl Pace {
-    /// For the next one of so many that are left.
-    fn seconds(self, left: usize) -> f64 {
-        match self {
-            Self::Until(end) => {
-                let rest: Duration = end.saturating_duration_since(Instant::now());
-                rest.as_secs_f64() / left.max(1) as f64
-            }
-            Self::Each(seconds) => seconds,
-        }
     }
 }
 

@@ -109,17 +109,40 @@ impl BenchGroup {
 
     /// Runs one batch and returns the nanoseconds of a turn.
     pub(crate) fn batch(&mut self, ask: Ask) -> Result<f64> {
-        let Ask { wire, turns, bytes, each } = ask;
+        let Ask { is_call, wire, turns, bytes, each } = ask;
+        let verb = if is_call { "call" } else { "go" };
         for rank in self.ranks.iter_mut().flatten() {
-            writeln!(rank.get_mut(), "go {wire} {turns} {bytes} {each}")
+            writeln!(rank.get_mut(), "{verb} {wire} {turns} {bytes} {each}")
                 .with_context(|| format!("`{}`", self.line))?;
         }
-        let Some(Some(first)) = self.ranks.first_mut() else { bail!("`{}` has no rank 0", self.line) };
-        let mut answer = String::new();
-        first.read_line(&mut answer).with_context(|| format!("`{}` did not end {ask:?}", self.line))?;
-        let elapsed_ns: u64 =
-            answer.trim().parse().with_context(|| format!("`{}` said {answer:?} to {ask:?}", self.line))?;
-        Ok(elapsed_ns as f64 / f64::from(turns))
+        // A loop of a program has ended when its last rank has.
+        let answering = if is_call { self.ranks.len() } else { 1 };
+        let (mut elapsed_ns, mut wrong) = (0, None);
+        for rank in self.ranks.iter_mut().flatten().take(answering) {
+            let mut answer = String::new();
+            rank.read_line(&mut answer).with_context(|| format!("`{}` did not end {ask:?}", self.line))?;
+            if let Some(said) = answer.strip_prefix("wrong: ") {
+                wrong = Some(said.trim().to_owned());
+                continue;
+            }
+            let own: u64 = answer
+                .trim()
+                .parse()
+                .with_context(|| format!("`{}` said {answer:?} to {ask:?}", self.line))?;
+            elapsed_ns = elapsed_ns.max(own);
+        }
+        match wrong {
+            Some(wrong) => bail!("`{}` has wrong data: {wrong}", self.line),
+            None => Ok(elapsed_ns as f64 / f64::from(turns)),
+        }
+    }
+
+    /// Has a rank change a byte of what the next batch brings there.
+    pub(crate) fn spoil(&mut self, rank: usize) -> Result<()> {
+        let Some(Some(stream)) = self.ranks.get_mut(rank) else {
+            bail!("`{}` has no rank {rank}", self.line)
+        };
+        Ok(stream.get_mut().write_all(b"spoil\n")?)
     }
 }
 

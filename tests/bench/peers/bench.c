@@ -1,6 +1,9 @@
-/* The peers' side of `cargo xtask bench --peers`: tests/bench/src/batches.rs and tests/bench/src/bin/bench_aldis over MPI.
+/* The program in C of `cargo xtask bench --peers`, built with the mpicc of every implementation of MPI: the loops of programs
+ * (client.c), and here the workloads of tests/bench/src/batches.rs and tests/bench/src/bin/bench_aldis over MPI.
  * Arguments: SOCKET CORE..., a core for each rank. Between batches all ranks sleep in read(). */
 #define _GNU_SOURCE
+#include "bench.h"
+
 #include <mpi.h>
 #include <sched.h>
 #include <stdint.h>
@@ -14,13 +17,8 @@
 
 enum { WINDOW_MAX = 64, TOKEN_BYTES = 8, DATA = 0, TOKEN = 1 };
 
-/* One batch: so many turns, each of `each` messages (or units of computation) of `bytes` bytes. */
-struct batch {
-    char workload[32];
-    int turns, bytes, each;
-};
-
-static int rank, size, other;
+int rank, size;
+static int other;
 static char *out, *in;
 static double *sums;
 static MPI_Request requests[2 * WINDOW_MAX];
@@ -33,7 +31,7 @@ static int near_given[2], near_taken[2], near_places[2];
 static int *places, *lens, *lens_from_here;
 static MPI_Datatype *types;
 
-static void fail(const char *what) {
+void fail(const char *what) {
     perror(what);
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
@@ -61,7 +59,7 @@ static void join(const char *path, FILE **commands, FILE **answers) {
     fflush(*answers);
 }
 
-static long long now_ns(void) {
+long long now_ns(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return time.tv_sec * 1000000000LL + time.tv_nsec;
@@ -115,8 +113,7 @@ static void take(const struct batch *batch) {
     token_to();
 }
 
-/* A unit of computation: about half a microsecond of arithmetic that touches no memory. */
-static __attribute__((noinline)) uint64_t compute(uint64_t state) {
+__attribute__((noinline)) uint64_t compute(uint64_t state) {
     for (int i = 0; i < 512; i++)
         state = state * 6364136223846793005u + 1442695040888963407u;
     return state;
@@ -124,23 +121,16 @@ static __attribute__((noinline)) uint64_t compute(uint64_t state) {
 
 static volatile uint64_t computed;
 
-/* So many bytes, or as many of a type that is not bytes, where they are a whole number. */
-#ifdef TYPED
-#define ELEMENTS(bytes) (bytes) % 4 == 0 ? (bytes) / 4 : (bytes), (bytes) % 4 == 0 ? MPI_FLOAT : MPI_BYTE
-#else
-#define ELEMENTS(bytes) bytes, MPI_BYTE
-#endif
-
 /* The turns. Each answers the nanoseconds of its measured part, or 0 if all of it is. */
 
 static long long latency(const struct batch *batch, int number) {
     (void)number;
     if (rank == 0) {
-        MPI_Send(out, ELEMENTS(batch->bytes), 1, DATA, MPI_COMM_WORLD);
-        MPI_Recv(in, ELEMENTS(batch->bytes), 1, DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Send(out, batch->bytes, MPI_BYTE, 1, DATA, MPI_COMM_WORLD);
+        MPI_Recv(in, batch->bytes, MPI_BYTE, 1, DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     } else {
-        MPI_Recv(in, ELEMENTS(batch->bytes), 0, DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        MPI_Send(out, ELEMENTS(batch->bytes), 0, DATA, MPI_COMM_WORLD);
+        MPI_Recv(in, batch->bytes, MPI_BYTE, 0, DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Send(out, batch->bytes, MPI_BYTE, 0, DATA, MPI_COMM_WORLD);
     }
     return 0;
 }
@@ -431,8 +421,7 @@ static void divide(const struct batch *batch, int is_even) {
     }
 }
 
-/* Memory that begins with a page: where heaps put it decides how fast this and other machines copy. */
-static void *pages(size_t bytes) {
+void *pages(size_t bytes) {
     void *memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     if (memory == NULL)
         fail("aligned_alloc");
@@ -464,6 +453,21 @@ static long long run(const struct batch *batch, int which) {
     return workloads[which].kind == PARTS ? parts : now_ns() - start;
 }
 
+static long long go(const struct batch *batch) {
+    int which = 0;
+    while (which < WORKLOADS && strcmp(workloads[which].name, batch->workload) != 0)
+        which++;
+    if (which == WORKLOADS || (batch->each > WINDOW_MAX && workloads[which].turn != overlap &&
+                               workloads[which].turn != compute_alone))
+        fail("an unknown workload, or too large a window");
+    int windowed = workloads[which].turn == bandwidth || workloads[which].turn == rate || workloads[which].turn == bibw;
+    int is_uneven = workloads[which].kind == UNEVEN, on_blocks = is_uneven || workloads[which].kind == EVEN;
+    size_t len = is_uneven ? uneven(batch->bytes, 1) : batch->bytes;
+    prepare(batch, len * (windowed ? batch->each : on_blocks ? size : 1));
+    divide(batch, !is_uneven);
+    return run(batch, which);
+}
+
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -486,28 +490,25 @@ int main(int argc, char **argv) {
     FILE *commands, *answers;
     join(argv[1], &commands, &answers);
 
-    char line[96];
+    char line[96], wrong[160];
     while (fgets(line, sizeof line, commands) != NULL) {
         struct batch batch;
-        if (sscanf(line, "go %31s %d %d %d", batch.workload, &batch.turns, &batch.bytes, &batch.each) != 4)
+        if (strcmp(line, "spoil\n") == 0) {
+            spoil();
+        } else if (sscanf(line, "call %31s %d %d %d", batch.workload, &batch.turns, &batch.bytes, &batch.each) == 4) {
+            long long elapsed = call(&batch, wrong, sizeof wrong);
+            if (elapsed < 0)
+                fprintf(answers, "wrong: %s\n", wrong);
+            else
+                fprintf(answers, "%lld\n", elapsed);
+        } else if (sscanf(line, "go %31s %d %d %d", batch.workload, &batch.turns, &batch.bytes, &batch.each) == 4) {
+            long long elapsed = go(&batch);
+            if (rank == 0)
+                fprintf(answers, "%lld\n", elapsed);
+        } else {
             fail("not a batch");
-        int which = 0;
-        while (which < WORKLOADS && strcmp(workloads[which].name, batch.workload) != 0)
-            which++;
-        if (which == WORKLOADS || (batch.each > WINDOW_MAX && workloads[which].turn != overlap &&
-                                   workloads[which].turn != compute_alone))
-            fail("an unknown workload, or too large a window");
-        int windowed = workloads[which].turn == bandwidth || workloads[which].turn == rate ||
-                       workloads[which].turn == bibw;
-        int is_uneven = workloads[which].kind == UNEVEN, on_blocks = is_uneven || workloads[which].kind == EVEN;
-        size_t len = is_uneven ? uneven(batch.bytes, 1) : batch.bytes;
-        prepare(&batch, len * (windowed ? batch.each : on_blocks ? size : 1));
-        divide(&batch, !is_uneven);
-        long long elapsed = run(&batch, which);
-        if (rank == 0) {
-            fprintf(answers, "%lld\n", elapsed);
-            fflush(answers);
         }
+        fflush(answers);
     }
     MPI_Finalize();
     return 0;
