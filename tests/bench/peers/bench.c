@@ -146,7 +146,7 @@ static long long bandwidth(const struct batch *batch, int number) {
     return now_ns() - start;
 }
 
-static long long consume(const struct batch *batch, int number) {
+static long long consume_timed(const struct batch *batch, int number, int is_writing_timed) {
     uint64_t sum = 0, words = batch->bytes / 8;
     if (rank != 0) {
         const uint64_t *word = (const uint64_t *)in;
@@ -156,14 +156,24 @@ static long long consume(const struct batch *batch, int number) {
         MPI_Send(&sum, TOKEN_BYTES, MPI_BYTE, other, TOKEN, MPI_COMM_WORLD);
         return 0;
     }
-    memset(out, mark(number), batch->bytes);
     long long start = now_ns();
+    memset(out, mark(number), batch->bytes);
+    if (!is_writing_timed)
+        start = now_ns();
     MPI_Send(out, batch->bytes, MPI_BYTE, other, DATA, MPI_COMM_WORLD);
     MPI_Recv(&sum, TOKEN_BYTES, MPI_BYTE, other, TOKEN, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     long long elapsed = now_ns() - start;
     if (sum != (uint64_t)mark(number) * 0x0101010101010101u * words)
         fail("a message was added up to something else");
     return elapsed;
+}
+
+static long long consume(const struct batch *batch, int number) {
+    return consume_timed(batch, number, 0);
+}
+
+static long long loaned(const struct batch *batch, int number) {
+    return consume_timed(batch, number, 1);
 }
 
 static long long rate(const struct batch *batch, int number) {
@@ -398,6 +408,7 @@ static const struct {
     { "gather", gather, EVEN },        { "gatherv", gatherv, UNEVEN },       { "scatter", scatter, EVEN },
     { "scatterv", scatterv, UNEVEN },  { "allgather", allgather, EVEN },     { "allgatherv", allgatherv, UNEVEN },
     { "alltoall", alltoall, EVEN },    { "alltoallv", alltoallv, UNEVEN }, { "consume", consume, PARTS },
+    { "loaned", loaned, PARTS },
     { "reduce_scatter_block", reduce_scatter_block, EVEN }, { "reduce_scatter", reduce_scatter, EVEN },
     { "alltoallw", alltoallw, UNEVEN },
     { "neighbor_allgather", neighbor_allgather, EVEN }, { "neighbor_allgatherv", neighbor_allgatherv, UNEVEN },

@@ -41,6 +41,8 @@ pub enum TurnWork {
     Rate,
     /// A freshly written message to rank 1, which adds up all of it and sends the sum back.
     Consume,
+    /// `Consume` with the writing in the time: what loaned memory is for.
+    Loaned,
     /// A freshly written message to rank 1 while both ranks compute, and a token back.
     Overlap,
     /// The computation of `Overlap` alone.
@@ -98,12 +100,13 @@ pub enum TurnWork {
 
 impl TurnWork {
     /// All there are, with their names on the wire.
-    pub const ALL: [(Self, &'static str); 29] = [
+    pub const ALL: [(Self, &'static str); 30] = [
         (Self::Latency, "latency"),
         (Self::Bandwidth, "bandwidth"),
         (Self::Both, "bibw"),
         (Self::Rate, "rate"),
         (Self::Consume, "consume"),
+        (Self::Loaned, "loaned"),
         (Self::Overlap, "overlap"),
         (Self::Compute, "compute"),
         (Self::Barrier, "barrier"),

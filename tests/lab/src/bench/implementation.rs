@@ -37,6 +37,8 @@ pub(crate) enum Implementation {
     Ucx,
     /// Debian's gloo, which has TCP alone.
     Gloo,
+    /// iceoryx2 of crates.io, whose payloads lie in loaned memory that both processes map.
+    Iceoryx,
 }
 
 /// The transport by which messages travel.
@@ -71,7 +73,7 @@ const LINE_PAYLOAD: usize = 56;
 const LINE_BYTES: usize = 64;
 
 impl Implementation {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Raw,
         Self::Aldis,
         Self::Native,
@@ -83,11 +85,20 @@ impl Implementation {
         Self::Mpich4,
         Self::Ucx,
         Self::Gloo,
+        Self::Iceoryx,
     ];
 
     /// The implementations that others write.
-    pub(crate) const PEERS: [Self; 7] =
-        [Self::OpenMpi5, Self::Mpich5, Self::Intel, Self::OpenMpi4, Self::Mpich4, Self::Ucx, Self::Gloo];
+    pub(crate) const PEERS: [Self; 8] = [
+        Self::OpenMpi5,
+        Self::Mpich5,
+        Self::Intel,
+        Self::OpenMpi4,
+        Self::Mpich4,
+        Self::Ucx,
+        Self::Gloo,
+        Self::Iceoryx,
+    ];
 
     /// The implementations that are Aldis.
     pub(crate) const OWN: [Self; 3] = [Self::Aldis, Self::Native, Self::Arena];
@@ -108,6 +119,7 @@ impl Implementation {
             Self::Mpich4 => "mpich4",
             Self::Ucx => "ucx",
             Self::Gloo => "gloo",
+            Self::Iceoryx => "iceoryx",
         }
     }
 
@@ -142,7 +154,7 @@ impl Implementation {
             (Self::Mpich5 | Self::Intel, Transport::Tcp) => "ofi/tcp",
             (Self::Mpich4, Transport::Tcp) => "ucx/tcp",
             (Self::Mpich5 | Self::Mpich4, _) => "ch4/posix",
-            (Self::Intel, _) => "shm",
+            (Self::Intel | Self::Iceoryx, _) => "shm",
             (Self::Ucx, Transport::Tcp) | (Self::Gloo, _) => "tcp",
             (Self::Ucx, _) => "sm",
         }
@@ -164,13 +176,21 @@ impl Implementation {
             (Self::Raw, ..) => false,
             (
                 Self::Arena,
-                BenchWorkload::Bandwidth | BenchWorkload::Both | BenchWorkload::Consume,
+                BenchWorkload::Bandwidth
+                | BenchWorkload::Both
+                | BenchWorkload::Consume
+                | BenchWorkload::Loaned,
                 transport,
             ) => transport != Transport::Tcp,
             (Self::Arena, ..) => false,
             (Self::Ucx, BenchWorkload::Latency | BenchWorkload::Bandwidth | BenchWorkload::Rate, _) => true,
             (Self::Ucx, ..)
             | (Self::Gloo, BenchWorkload::Both | BenchWorkload::Consume | BenchWorkload::Overlap, _) => false,
+            (Self::Gloo, BenchWorkload::Loaned, _) => false,
+            (Self::Iceoryx, BenchWorkload::Latency, _) => bytes >= 8,
+            (Self::Iceoryx, workload, _) => {
+                matches!(workload, BenchWorkload::Consume | BenchWorkload::Loaned)
+            }
             (Self::Gloo, BenchWorkload::Gatherv | BenchWorkload::Scatterv | BenchWorkload::Alltoallw, _) => {
                 false
             }
@@ -188,7 +208,7 @@ impl Implementation {
     pub(crate) fn has(self, transport: Transport, ranks: usize) -> bool {
         match self {
             Self::Raw | Self::Ucx => ranks == 2,
-            Self::Arena => ranks == 2 && transport != Transport::Tcp,
+            Self::Arena | Self::Iceoryx => ranks == 2 && transport != Transport::Tcp,
             Self::Gloo => transport == Transport::Tcp,
             _ => true,
         }
@@ -207,7 +227,7 @@ impl Implementation {
     /// Returns the command that installs it, if it is not there.
     pub(crate) fn missing(self) -> Option<&'static str> {
         let (needed, install): (&[&str], _) = match self {
-            Self::Raw | Self::Native | Self::Arena => return None,
+            Self::Raw | Self::Native | Self::Arena | Self::Iceoryx => return None,
             Self::Aldis => (&["cc"], "apt-get install gcc"),
             Self::OpenMpi5 | Self::Mpich5 | Self::Intel => {
                 (&["python3", "cc"], "apt-get install python3-venv gcc")

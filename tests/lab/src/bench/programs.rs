@@ -84,6 +84,7 @@ impl Programs {
     fn compile(&self, which: Implementation) -> Result<()> {
         let (mut compiler, sources, libraries): (_, &[&str], &[&str]) = match which {
             Implementation::Gloo => (Command::new("g++"), &["gloo.cc"], &["-lgloo", "-lpthread"]),
+            Implementation::Iceoryx => return self.build_iceoryx(),
             one if one.is_mpi() => (self.mpi(one).compiler(), &["bench.c", "client.c"], &[]),
             // The measured programs are UCX's own, or built by cargo.
             _ => return Ok(()),
@@ -97,6 +98,16 @@ impl Programs {
         shell::output(&mut compiler)
             .map(drop)
             .with_context(|| format!("building the workloads of {}", which.name()))
+    }
+
+    /// Builds the program of iceoryx2, which is no member of the workspace.
+    fn build_iceoryx(&self) -> Result<()> {
+        let manifest = workspace::checkout().join("tests/bench/peers/iceoryx/Cargo.toml");
+        let mut cargo = workspace::cargo();
+        cargo.args(["build", "--release", "--locked", "--quiet", "--manifest-path"]).arg(manifest);
+        shell::output(cargo.arg("--target-dir").arg(self.peers.join("iceoryx")))
+            .map(drop)
+            .context("not built; for the first time it needs crates.io")
     }
 
     /// Returns how programs are built and started with an implementation of MPI.
@@ -162,6 +173,7 @@ impl Programs {
                 run.arg(self.built.join("bench_aldis"));
                 run
             }
+            Implementation::Iceoryx => Command::new(self.peers.join("iceoryx/release/bench-iceoryx")),
             Implementation::Gloo | Implementation::Ucx => Command::new(self.peer(which)),
             _ => self.mpi(which).launcher(transport, &ranks, is_crowded),
         };

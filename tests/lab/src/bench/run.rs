@@ -23,7 +23,8 @@ use crate::verbs;
 pub(crate) struct BenchRun {
     /// Measure the peers too: all, or those that are named
     ///
-    /// openmpi5, mpich5 and impi (Intel MPI) are installed from PyPI into target/bench; openmpi4,
+    /// openmpi5, mpich5 and impi (Intel MPI) are installed from PyPI into target/bench, iceoryx
+    /// (loaned memory, native:loaned) is built with what is on crates.io; openmpi4,
     /// mpich4, ucx and gloo are Debian's: apt-get install openmpi-bin libopenmpi-dev mpich
     /// libmpich-dev ucx-utils libgloo-dev g++. One that is missing is told, and the others are
     /// measured.

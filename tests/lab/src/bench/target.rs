@@ -19,7 +19,8 @@ impl PointTarget {
         let BenchCase { workload, transport, ranks, bytes, .. } = case;
         if which == Implementation::Arena {
             let is_aim =
-                matches!(workload, BenchWorkload::Bandwidth | BenchWorkload::Consume) && bytes >= 64 << 10;
+                matches!(workload, BenchWorkload::Bandwidth | BenchWorkload::Consume | BenchWorkload::Loaned)
+                    && bytes >= 64 << 10;
             return Self { to_raw: None, to_best_peer: is_aim.then_some(2.0) };
         }
         let (to_raw, to_best_peer) = match (transport, workload) {

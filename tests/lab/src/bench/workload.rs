@@ -14,6 +14,7 @@ pub(crate) enum BenchWorkload {
     Both,
     Rate,
     Consume,
+    Loaned,
     Overlap,
     Barrier,
     Bcast,
@@ -78,8 +79,8 @@ const NATIVE: &str = "native:";
 
 impl BenchWorkload {
     /// The workloads of two ranks.
-    pub(crate) const PAIRS: [Self; 6] =
-        [Self::Latency, Self::Bandwidth, Self::Both, Self::Consume, Self::Rate, Self::Overlap];
+    pub(crate) const PAIRS: [Self; 7] =
+        [Self::Latency, Self::Bandwidth, Self::Both, Self::Consume, Self::Loaned, Self::Rate, Self::Overlap];
 
     /// Every collective operation.
     pub(crate) const COLLECTIVES: [Self; 22] = [
@@ -127,6 +128,7 @@ impl BenchWorkload {
             Self::Both => "bibw",
             Self::Rate => "rate",
             Self::Consume => "consume",
+            Self::Loaned => "loaned",
             Self::Overlap => "overlap",
             Self::Barrier => "barrier",
             Self::Bcast => "bcast",
@@ -166,6 +168,7 @@ impl BenchWorkload {
             Self::Consume => {
                 "a message written anew, which its receiver reads once, all of it; from arenas in place"
             }
+            Self::Loaned => "the same with the writing in the time: loaned memory, written and read",
             Self::Overlap => "how much of a transfer is hidden by a computation as long, polling in between",
             Self::Barrier => "barrier",
             Self::Bcast => "broadcast, the root goes round",
@@ -205,7 +208,7 @@ impl BenchWorkload {
         match self {
             Self::Client(row) => row.unit(),
             Self::Latency => Unit::HalfNs,
-            Self::Bandwidth | Self::Both | Self::Consume => Unit::GBs,
+            Self::Bandwidth | Self::Both | Self::Consume | Self::Loaned => Unit::GBs,
             Self::Rate => Unit::MillionsPerS,
             Self::Overlap => Unit::Percent,
             _ => Unit::Us,
@@ -224,7 +227,7 @@ impl BenchWorkload {
             Self::Latency => &[8, 64, KIB, 4 * KIB, 8 * KIB],
             Self::Bandwidth => &[64 * KIB, 256 * KIB, MIB, 4 * MIB],
             Self::Both => &[64 * KIB, MIB],
-            Self::Consume => &[64 * KIB, MIB, 4 * MIB],
+            Self::Consume | Self::Loaned => &[64 * KIB, MIB, 4 * MIB],
             Self::Rate => &[8],
             Self::Overlap => &[256 * KIB, 4 * MIB],
             Self::Barrier => &[0],
@@ -248,7 +251,7 @@ impl BenchWorkload {
             Self::Client(row) => row.width(),
             Self::Latency | Self::Barrier => 0,
             Self::Reduce | Self::Allreduce | Self::ReduceScatterBlock | Self::ReduceScatter => 8,
-            Self::Scan | Self::Exscan | Self::Consume => 8,
+            Self::Scan | Self::Exscan | Self::Consume | Self::Loaned => 8,
             _ => 1,
         }
     }
@@ -269,7 +272,7 @@ impl BenchWorkload {
             // As many as take a batch's time, which the first ones show.
             (Self::Client(_), _) => 4,
             (Self::Bandwidth | Self::Both | Self::Overlap, _) => 2,
-            (Self::Consume, _) => 4,
+            (Self::Consume | Self::Loaned, _) => 4,
             (Self::Rate, _) => 10,
             (_, 0..=4096) => 200,
             (_, 4097..=262_144) => 20,
@@ -297,7 +300,7 @@ impl BenchWorkload {
         match self {
             Self::Client(row) => row.figure(cost),
             Self::Latency => cost / 2.0,
-            Self::Bandwidth | Self::Consume => messages * bytes as f64 / cost,
+            Self::Bandwidth | Self::Consume | Self::Loaned => messages * bytes as f64 / cost,
             Self::Both => 2.0 * messages * bytes as f64 / cost,
             Self::Rate => messages * 1e3 / cost,
             Self::Overlap => 100.0 * (1.0 - cost).clamp(0.0, 1.0),

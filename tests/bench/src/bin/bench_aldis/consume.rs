@@ -6,7 +6,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use aldis_bench::batches::{Batch, TOKEN_BYTES, mark, sum, sum_of, words};
+use aldis_bench::batches::{Batch, TOKEN_BYTES, TurnWork, mark, sum, sum_of, words};
 use aldis_kernel::{Comm, Rank};
 use aldis_linux::{HostEndpoint, ShmArena};
 
@@ -31,8 +31,11 @@ impl Measured<'_> {
                 endpoint.send(world, &sum.to_ne_bytes(), other, TOKEN)?;
                 return Ok(Duration::ZERO);
             }
+            let (mut answer, mut start) = ([0; TOKEN_BYTES], Instant::now());
             out.fill(mark(number));
-            let (mut answer, start) = ([0; TOKEN_BYTES], Instant::now());
+            if batch.workload == TurnWork::Consume {
+                start = Instant::now();
+            }
             endpoint.send(world, out, other, DATA)?;
             endpoint.recv(world, &mut answer, other, TOKEN)?;
             let elapsed = start.elapsed();

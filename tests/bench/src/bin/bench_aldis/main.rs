@@ -61,7 +61,7 @@ impl Measured<'_> {
             TurnWork::Bandwidth => self.bandwidth(batch),
             TurnWork::Both => self.both(batch),
             TurnWork::Rate => self.rate(batch),
-            TurnWork::Consume => self.consume(batch),
+            TurnWork::Consume | TurnWork::Loaned => self.consume(batch),
             TurnWork::Overlap => self.overlap(batch),
             TurnWork::Compute => self.compute(batch),
             TurnWork::Barrier => self.barrier(batch),

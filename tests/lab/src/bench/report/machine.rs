@@ -54,6 +54,9 @@ fn version(which: Implementation) -> String {
     if !which.packages().is_empty() {
         return format!("{} of PyPI", which.packages().join(", "));
     }
+    if which == Implementation::Iceoryx {
+        return "iceoryx2 0.10.0 of crates.io".into();
+    }
     let packages: &[&str] = match which {
         Implementation::OpenMpi4 => &["openmpi-bin"],
         Implementation::Mpich4 => &["mpich", "libucx0"],
