@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <wchar.h>
 
 #include "check.h"
 
@@ -46,6 +47,97 @@ static void structures(void) {
     CHECK(numbers[0] == 3 && numbers[2] == 3 && found[2] == places[2] && made_of[1] == MPI_DOUBLE);
     MPI_Type_free(&plain);
     MPI_Type_free(&particle);
+}
+
+static void has(MPI_Status *status, MPI_Datatype of, int count, int elements, int line) {
+    int found, parts;
+    MPI_Count wide;
+    MPI_Get_count(status, of, &found);
+    MPI_Get_elements(status, of, &parts);
+    MPI_Get_elements_c(status, of, &wide);
+    check(found == count && parts == elements && wide == elements, "count and elements", line);
+}
+
+/* A pair is two elements, a complex number one, wherever it is; what is set is found. */
+static void elements(void) {
+    struct { double value; int place; } given[2] = {{1.5, 1}, {2.5, 2}}, taken[3];
+    MPI_Datatype pair = MPI_DOUBLE_INT, mixed, nested, outer, large;
+    MPI_Datatype parts[3] = {MPI_C_DOUBLE_COMPLEX, MPI_DOUBLE_INT, MPI_SHORT};
+    int lengths[3] = {2, 1, 3};
+    MPI_Aint places[3] = {0, 32, 48};
+    MPI_Status status;
+    shift(given, 2, pair, taken, 3, pair, &status);
+    has(&status, pair, 2, 4, __LINE__);
+    MPI_Type_create_struct(3, lengths, places, parts, &mixed);
+    MPI_Type_contiguous(3, mixed, &nested);
+    MPI_Type_create_resized(nested, 0, 1000, &outer);
+    MPI_Type_commit(&outer);
+    /* One of `mixed` is 2 complex numbers, 1 pair and 3 shorts: 7 elements in 50 bytes. */
+    for (int i = 0; i <= 50; i++) {
+        int found, bytes, whole = i / 7, rest = i % 7;
+        MPI_Status_set_elements(&status, outer, i);
+        MPI_Get_count(&status, MPI_BYTE, &bytes);
+        int within[] = {0, 16, 32, 40, 44, 46, 48};
+        CHECK(bytes == 50 * whole + within[rest]);
+        MPI_Get_elements(&status, outer, &found);
+        CHECK(found == i);
+        MPI_Get_count(&status, outer, &found);
+        CHECK(found == (i % 21 == 0 ? i / 21 : MPI_UNDEFINED));
+    }
+    MPI_Status_set_elements(&status, MPI_BYTE, 50 + 33);
+    has(&status, outer, MPI_UNDEFINED, MPI_UNDEFINED, __LINE__);
+    MPI_Type_contiguous_c((MPI_Count)1 << 40, mixed, &large);
+    MPI_Count wide, all = 7 * ((MPI_Count)1 << 40);
+    MPI_Status_set_elements_c(&status, large, all + 3);
+    MPI_Get_elements_c(&status, large, &wide);
+    CHECK(wide == all + 3);
+    int narrow;
+    MPI_Get_elements(&status, large, &narrow);
+    CHECK(narrow == MPI_UNDEFINED);
+    MPI_Type_free(&mixed), MPI_Type_free(&nested), MPI_Type_free(&outer), MPI_Type_free(&large);
+}
+
+/* Structures with a long double, and with pairs, end where C's do. */
+static void aligned(void) {
+    struct { long double value; int place; } one;
+    struct { char kind; long double value[2]; short last; } two;
+    struct { struct { double value; int place; } pair; double behind; } three;
+    MPI_Datatype made, parts[3] = {MPI_LONG_DOUBLE, MPI_INT, MPI_SHORT};
+    int lengths[3] = {1, 1, 1}, bytes;
+    MPI_Aint lower, extent, places[3] = {0, (char *)&one.place - (char *)&one, 0};
+    MPI_Type_get_extent(MPI_LONG_DOUBLE_INT, &lower, &extent);
+    MPI_Type_size(MPI_LONG_DOUBLE_INT, &bytes);
+    CHECK(lower == 0 && extent == sizeof one && bytes == sizeof(long double) + sizeof(int));
+    MPI_Type_create_struct(2, lengths, places, parts, &made);
+    MPI_Type_get_extent(made, &lower, &extent), MPI_Type_free(&made);
+    CHECK(lower == 0 && extent == sizeof one);
+    parts[0] = MPI_CHAR, parts[1] = MPI_LONG_DOUBLE, lengths[1] = 2;
+    places[1] = (char *)two.value - (char *)&two, places[2] = (char *)&two.last - (char *)&two;
+    MPI_Type_create_struct(3, lengths, places, parts, &made);
+    MPI_Type_get_extent(made, &lower, &extent), MPI_Type_free(&made);
+    CHECK(lower == 0 && extent == sizeof two);
+    parts[0] = MPI_DOUBLE_INT, parts[1] = MPI_DOUBLE, lengths[1] = 1, places[1] = (char *)&three.behind - (char *)&three;
+    MPI_Type_create_struct(2, lengths, places, parts, &made);
+    MPI_Type_get_extent(made, &lower, &extent), MPI_Type_free(&made);
+    CHECK(lower == 0 && extent == sizeof three);
+}
+
+/* What both MPICH and Open MPI reduce beside what the standard says. */
+static void reduced(void) {
+    wchar_t letter = (wchar_t)(L'a' + rank), last = 0;
+    double place[2] = {rank % 2, rank}, found[2];
+    long long truth = rank == 0 ? 2 : 0, any = 0;
+    signed char none = 4, every = 0;
+    MPI_Allreduce(&letter, &last, 1, MPI_WCHAR, MPI_MAX, MPI_COMM_WORLD);
+    CHECK(last == (wchar_t)(L'a' + size - 1));
+    MPI_Allreduce(place, found, 1, MPI_2DOUBLE_PRECISION, MPI_MAXLOC, MPI_COMM_WORLD);
+    CHECK(found[0] == (size > 1) && found[1] == (size > 1));
+    float near[2] = {-rank, rank}, least[2];
+    MPI_Allreduce(near, least, 1, MPI_2REAL, MPI_MINLOC, MPI_COMM_WORLD);
+    CHECK(least[0] == 1 - size && least[1] == size - 1);
+    if (sizeof truth == 8) MPI_Allreduce(&truth, &any, 1, MPI_LOGICAL8, MPI_LOR, MPI_COMM_WORLD), CHECK(size == 1 || any == 1);
+    MPI_Allreduce(&none, &every, 1, MPI_LOGICAL1, MPI_LAND, MPI_COMM_WORLD);
+    CHECK(size == 1 || every == 1);
 }
 
 /* Elements that are sent in another order than they lie in, without a gap between them. */
@@ -226,6 +318,9 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    elements();
+    aligned();
+    reduced();
     structures();
     reversed();
     columns();

@@ -4,10 +4,12 @@ pub(crate) mod attributes;
 pub(crate) mod communicators;
 pub(crate) mod contents;
 pub(crate) mod datatypes;
+pub(crate) mod elements;
 pub(crate) mod errors;
 pub(crate) mod freed_comms;
 pub(crate) mod groups;
 pub(crate) mod info;
+mod located;
 #[cfg(target_arch = "x86_64")]
 mod long_double;
 pub(crate) mod operations;

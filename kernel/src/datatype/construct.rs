@@ -212,6 +212,31 @@ impl Types<'_> {
         })
     }
 
+    /// Makes a type of the same data and bounds that structures are padded for as one aligned to so
+    /// many bytes: what is opaque here and has an alignment in C, such as a `long double`. Described
+    /// as a duplicate.
+    ///
+    /// ```
+    /// use aldis_kernel::datatype::{Basic, Field, TypeTable};
+    ///
+    /// let mut table = TypeTable::<8, 128>::new();
+    /// let mut types = table.types();
+    /// let wide = types.contiguous(16, Basic::Byte)?;
+    /// let wide = types.aligned(wide, 16)?;
+    /// let pair = types.structure(&[Field::new(0, wide), Field::new(16, Basic::I32)])?;
+    /// assert_eq!(types.extent(pair)?.extent, 32);
+    /// # Ok::<(), aldis_kernel::hal::Cause>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Cause::LengthMismatch`] if the alignment is no power of two.
+    pub fn aligned(&mut self, of: impl Into<Datatype>, alignment: u8) -> Result<Datatype, Cause> {
+        if !alignment.is_power_of_two() {
+            return Err(Cause::LengthMismatch { left: alignment.into(), right: 1 });
+        }
+        self.build_single(Combiner::Dup, of.into(), [], |single, writer| single.aligned(writer, alignment))
+    }
+
     /// Makes a copy of a type under a handle of its own (MPI 4.1, 5.1.10, `MPI_TYPE_DUP`).
     pub fn duplicate(&mut self, of: impl Into<Datatype>) -> Result<Datatype, Cause> {
         self.build_single(Combiner::Dup, of.into(), [], |single, writer| {
@@ -221,6 +246,12 @@ impl Types<'_> {
 }
 
 impl Single<'_> {
+    /// This type with a stricter alignment than that of its basic types.
+    fn aligned(&self, writer: &mut Writer<'_>, alignment: u8) -> Result<(Node, TypeLayout), Cause> {
+        let (node, layout) = self.grid(writer, Dimension::plain(1, 0))?;
+        Ok((node, TypeLayout { alignment: layout.alignment.max(alignment), ..layout }))
+    }
+
     fn grid(&self, writer: &mut Writer<'_>, dimension: Dimension) -> Result<(Node, TypeLayout), Cause> {
         grid(self.view, writer, &Dimensions::one(dimension), 0, self.child)
     }

@@ -18,6 +18,7 @@ use crate::ffi::Ptr;
 use crate::objects::attributes::{self, ObjectKind};
 use crate::objects::contents::{TypeContents, TypePart};
 use crate::objects::datatypes::{Type, change, insert, is_named, look};
+use crate::objects::elements;
 use crate::process::engine;
 
 pub(crate) mod arrays;
@@ -76,11 +77,14 @@ impl ConstructorArguments {
                 false => TypePart::Made(Box::new(Type { users: 0, ..look(handle, Type::clone)? })),
             });
         }
-        let new = engine::with(|engine| {
+        let mut new = engine::with(|engine| {
             let types = engine.types()?;
             let datatype = make(types, &datatypes)?;
             Type::new(types, datatype, Some(contents))
         })?;
+        if let Some(contents) = &new.contents {
+            new.elements = elements::of(contents, new.size)?;
+        }
         made.set(insert(new)?)
     }
 }

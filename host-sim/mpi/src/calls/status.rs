@@ -2,13 +2,11 @@
 
 use core::ffi::c_int;
 
-use aldis_kernel::datatype::Form;
-
 use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_COUNT, MPI_UNDEFINED, Status};
 use crate::fault::CallFault;
 use crate::ffi::Ptr;
-use crate::objects::datatypes::{is_named, look, small};
-use crate::process::engine;
+use crate::objects::datatypes::{look, small};
+use crate::objects::elements;
 
 mpi! { fn MPI_Test_cancelled(status: Ptr<Status>, flag: Ptr<c_int>) on MPI_COMM_SELF => {
     flag.set(status.get()?.is_cancelled().into())?;
@@ -37,21 +35,17 @@ fn count_in(status: Ptr<Status>, datatype: Handle) -> Result<i64, CallFault> {
 }
 
 fn elements_in(status: Ptr<Status>, datatype: Handle) -> Result<i64, CallFault> {
-    let (bytes, known) = (status.get()?.bytes(), look(datatype, |known| known.datatype)?);
-    if is_named(datatype) {
-        return count_in(status, datatype);
-    }
-    let elements = engine::with(|engine| Ok(engine.types()?.elements(known, Form::Native, bytes).ok()))?;
-    Ok(elements.map_or(i64::from(MPI_UNDEFINED), u64::cast_signed))
+    let bytes = status.get()?.bytes().cast_signed();
+    Ok(look(datatype, |known| elements::count(known, bytes))??.unwrap_or_else(|| MPI_UNDEFINED.into()))
 }
 
 fn set_elements(status: Ptr<Status>, datatype: Handle, count: i64) -> Result<(), CallFault> {
-    let size = look(datatype, |known| known.size)?;
     if count < 0 {
         return Err(CallFault::new(MPI_ERR_COUNT, format!("a count of {count}")));
     }
+    let bytes = look(datatype, |known| elements::bytes(known, count))??;
     let mut changed = status.get()?;
-    changed.set_bytes(count.saturating_mul(size).max(0).cast_unsigned());
+    changed.set_bytes(bytes.cast_unsigned());
     status.set(changed)
 }
 

@@ -36,10 +36,14 @@ pub(crate) struct Type {
     /// Committed and dense, with so few bytes that data of it are a [`ContiguousData`].
     pub(crate) makes_pieces: bool,
     pub(crate) size: i64,
+    /// Elements of predefined types in one of it.
+    pub(crate) elements: i64,
     pub(crate) lower_bound: i64,
     pub(crate) extent: i64,
     pub(crate) true_lower_bound: i64,
     pub(crate) true_extent: i64,
+    /// The bytes of the first of two elements of a predefined type.
+    pub(crate) first_of_two: Option<i64>,
     /// The element that a predefined operation takes it for.
     pub(crate) element: Option<ReductionElement>,
     pub(crate) name: String,
@@ -70,10 +74,12 @@ impl Type {
             is_committed: false,
             makes_pieces: false,
             size,
+            elements: 1,
             lower_bound: bounds.lower_bound,
             extent: bounds.extent,
             true_lower_bound: data.lower_bound,
             true_extent: data.extent,
+            first_of_two: None,
             element: None,
             name: String::new(),
             attributes: Attributes::new(),
@@ -108,6 +114,8 @@ pub(crate) fn start() -> Result<(), CallFault> {
             let datatype = row.form.make(types)?;
             let mut made = Type::new(types, datatype, None)?;
             (made.element, made.name) = (row.element, row.name.to_owned());
+            made.first_of_two = row.form.first_of_two();
+            made.elements = 1 + i64::from(made.first_of_two.is_some());
             let place = row.handle - MPI_DATATYPE_NULL;
             if named.len() <= place {
                 named.resize_with(place + 1, || None);

@@ -20,6 +20,7 @@ use crate::abi::{
 use crate::fault::CallFault;
 use crate::ffi::callback;
 use crate::objects::datatypes::{look, uncommitted};
+use crate::objects::located;
 use crate::objects::predefined::ReductionElement;
 use crate::objects::used_types;
 use crate::process::Owned;
@@ -137,6 +138,11 @@ macro_rules! kernels {
 /// The reduction of a predefined operation on elements of a type, if they go together (MPI 5.0,
 /// 6.9.2).
 fn predefined(op: Handle, element: ReductionElement) -> Option<Kernel> {
+    match element {
+        ReductionElement::TwoReal => return located::kernel::<f32>(op),
+        ReductionElement::TwoDouble => return located::kernel::<f64>(op),
+        _ => {}
+    }
     #[cfg(target_arch = "x86_64")]
     match element {
         ReductionElement::Long | ReductionElement::ComplexLong => {
@@ -150,9 +156,9 @@ fn predefined(op: Handle, element: ReductionElement) -> Option<Kernel> {
         MPI_PROD Product: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64, Complex32 Complex<f32>, Complex64 Complex<f64>;
         MPI_MIN Min: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64;
         MPI_MAX Max: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64;
-        MPI_LAND And: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, Bool Bool, Logical32 i32;
-        MPI_LOR Or: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, Bool Bool, Logical32 i32;
-        MPI_LXOR Xor: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, Bool Bool, Logical32 i32;
+        MPI_LAND And: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, Bool Bool, Logical8 i8, Logical16 i16, Logical32 i32, Logical64 i64;
+        MPI_LOR Or: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, Bool Bool, Logical8 i8, Logical16 i16, Logical32 i32, Logical64 i64;
+        MPI_LXOR Xor: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, Bool Bool, Logical8 i8, Logical16 i16, Logical32 i32, Logical64 i64;
         MPI_BAND BitAnd: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, Byte u8;
         MPI_BOR BitOr: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, Byte u8;
         MPI_BXOR BitXor: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, Byte u8;

@@ -32,14 +32,19 @@ pub(crate) enum ReductionElement {
     ComplexLong,
     LongDoubleInt,
     Bool,
-    /// A logical of Fortran, as wide as an integer.
+    /// Logicals of Fortran, by their bits.
+    Logical8,
+    Logical16,
     Logical32,
+    Logical64,
     Byte,
     FloatInt,
     DoubleInt,
     LongInt,
     TwoInt,
     ShortInt,
+    TwoReal,
+    TwoDouble,
 }
 
 /// The construction of a predefined type.
@@ -48,20 +53,47 @@ pub(crate) enum PredefinedForm {
     Basic(Basic),
     /// So many in a row.
     Row(u64, Basic),
-    /// A value, of so many basic ones, and an index behind it at this byte; and the bytes of both.
-    Pair(u64, Basic, usize, i64),
+    /// So many bytes that the kernel does not look into, aligned to so many.
+    Opaque(u64, u8),
+    /// Two elements of a basic type.
+    Two(Basic),
+    /// A value, and an index behind it at this byte.
+    Pair(Basic, usize),
+    /// A `long double`, and an index behind it.
+    LongPair,
 }
+
+/// Bytes of a `long double`, and those that it is aligned to.
+const LONG_DOUBLE: (u64, u8) = (16, 16);
 
 impl PredefinedForm {
     pub(crate) fn make(self, types: &mut Types<'_>) -> Result<Datatype, Cause> {
         match self {
             Self::Basic(basic) => Ok(basic.into()),
             Self::Row(count, basic) => types.contiguous(count, basic),
-            Self::Pair(count, value, index, bytes) => {
-                let fields = [Field::array(0, count, value), Field::new(index, Basic::I32)];
-                let pair = types.structure(&fields)?;
-                types.resized(pair, 0, bytes)
+            Self::Opaque(bytes, alignment) => {
+                let data = types.contiguous(bytes, Basic::Byte)?;
+                types.aligned(data, alignment)
             }
+            Self::Two(basic) => types.contiguous(2, basic),
+            Self::Pair(value, index) => {
+                types.structure(&[Field::new(0, value), Field::new(index, Basic::I32)])
+            }
+            Self::LongPair => {
+                let (bytes, alignment) = LONG_DOUBLE;
+                let value = Self::Opaque(bytes, alignment).make(types)?;
+                types.structure(&[Field::new(0, value), Field::new(bytes as usize, Basic::I32)])
+            }
+        }
+    }
+
+    /// The bytes of the first of its elements if it has two, which are counted each
+    /// (`MPI_Get_elements`); of others none.
+    pub(crate) const fn first_of_two(self) -> Option<i64> {
+        match self {
+            Self::Two(basic) | Self::Pair(basic, _) => Some(basic.size() as i64),
+            Self::LongPair => Some(LONG_DOUBLE.0 as i64),
+            Self::Basic(_) | Self::Row(..) | Self::Opaque(..) => None,
         }
     }
 }
@@ -85,6 +117,13 @@ const UNSIGNED_LONG: PredefinedForm =
 const CHAR: ReductionElement =
     if core::ffi::c_char::MIN == 0 { ReductionElement::U8 } else { ReductionElement::I8 };
 
+/// A `wchar_t` counts as a number too.
+const WIDE_CHAR: ReductionElement = if cfg!(any(target_arch = "arm", target_arch = "aarch64")) {
+    ReductionElement::U32
+} else {
+    ReductionElement::I32
+};
+
 const SIGNED: ReductionElement =
     if size_of::<c_long>() == 8 { ReductionElement::I64 } else { ReductionElement::I32 };
 
@@ -99,7 +138,7 @@ macro_rules! named {
 
 /// All of them.
 pub(crate) fn all() -> impl Iterator<Item = PredefinedType> {
-    use PredefinedForm::{Basic as One, Pair, Row};
+    use PredefinedForm::{Basic as One, LongPair, Opaque, Pair, Row, Two};
     use ReductionElement as E;
     let numbers = named! {
         MPI_AINT One(Basic::Isize), Some(SIGNED);
@@ -120,12 +159,12 @@ pub(crate) fn all() -> impl Iterator<Item = PredefinedType> {
         MPI_DOUBLE One(Basic::F64), Some(E::F64);
         MPI_C_DOUBLE_COMPLEX Row(2, Basic::F64), Some(E::Complex64);
         MPI_CXX_DOUBLE_COMPLEX Row(2, Basic::F64), Some(E::Complex64);
-        MPI_LONG_DOUBLE Row(16, Basic::Byte), Some(E::Long);
-        MPI_C_LONG_DOUBLE_COMPLEX Row(32, Basic::Byte), Some(E::ComplexLong);
-        MPI_CXX_LONG_DOUBLE_COMPLEX Row(32, Basic::Byte), Some(E::ComplexLong);
+        MPI_LONG_DOUBLE Opaque(16, 16), Some(E::Long);
+        MPI_C_LONG_DOUBLE_COMPLEX Opaque(32, 16), Some(E::ComplexLong);
+        MPI_CXX_LONG_DOUBLE_COMPLEX Opaque(32, 16), Some(E::ComplexLong);
         MPI_C_BOOL One(Basic::Bool), Some(E::Bool);
         MPI_CXX_BOOL One(Basic::Bool), Some(E::Bool);
-        MPI_WCHAR One(Basic::WideChar), None;
+        MPI_WCHAR One(Basic::WideChar), Some(WIDE_CHAR);
         MPI_INT8_T One(Basic::I8), Some(E::I8);
         MPI_UINT8_T One(Basic::U8), Some(E::U8);
         MPI_CHAR One(Basic::Char), Some(CHAR);
@@ -140,12 +179,12 @@ pub(crate) fn all() -> impl Iterator<Item = PredefinedType> {
         MPI_UINT64_T One(Basic::U64), Some(E::U64);
     };
     let pairs = named! {
-        MPI_FLOAT_INT Pair(1, Basic::F32, 4, 8), Some(E::FloatInt);
-        MPI_DOUBLE_INT Pair(1, Basic::F64, 8, 16), Some(E::DoubleInt);
-        MPI_LONG_INT Pair(1, if size_of::<c_long>() == 8 { Basic::I64 } else { Basic::I32 }, size_of::<c_long>(), 2 * size_of::<c_long>() as i64), Some(E::LongInt);
-        MPI_2INT Pair(1, Basic::I32, 4, 8), Some(E::TwoInt);
-        MPI_SHORT_INT Pair(1, Basic::I16, 4, 8), Some(E::ShortInt);
-        MPI_LONG_DOUBLE_INT Pair(16, Basic::Byte, 16, 32), Some(E::LongDoubleInt);
+        MPI_FLOAT_INT Pair(Basic::F32, 4), Some(E::FloatInt);
+        MPI_DOUBLE_INT Pair(Basic::F64, 8), Some(E::DoubleInt);
+        MPI_LONG_INT Pair(if size_of::<c_long>() == 8 { Basic::I64 } else { Basic::I32 }, size_of::<c_long>()), Some(E::LongInt);
+        MPI_2INT Pair(Basic::I32, 4), Some(E::TwoInt);
+        MPI_SHORT_INT Pair(Basic::I16, 4), Some(E::ShortInt);
+        MPI_LONG_DOUBLE_INT LongPair, Some(E::LongDoubleInt);
     };
     let of_fortran = named! {
         MPI_LOGICAL One(Basic::I32), Some(E::Logical32);
@@ -155,27 +194,27 @@ pub(crate) fn all() -> impl Iterator<Item = PredefinedType> {
         MPI_DOUBLE_PRECISION One(Basic::F64), Some(E::F64);
         MPI_DOUBLE_COMPLEX Row(2, Basic::F64), Some(E::Complex64);
         MPI_CHARACTER One(Basic::Char), None;
-        MPI_2REAL Row(2, Basic::F32), None;
-        MPI_2DOUBLE_PRECISION Row(2, Basic::F64), None;
-        MPI_2INTEGER Row(2, Basic::I32), Some(E::TwoInt);
-        MPI_LOGICAL1 One(Basic::I8), None;
-        MPI_LOGICAL2 One(Basic::I16), None;
+        MPI_2REAL Two(Basic::F32), Some(E::TwoReal);
+        MPI_2DOUBLE_PRECISION Two(Basic::F64), Some(E::TwoDouble);
+        MPI_2INTEGER Two(Basic::I32), Some(E::TwoInt);
+        MPI_LOGICAL1 One(Basic::I8), Some(E::Logical8);
+        MPI_LOGICAL2 One(Basic::I16), Some(E::Logical16);
         MPI_LOGICAL4 One(Basic::I32), Some(E::Logical32);
-        MPI_LOGICAL8 One(Basic::I64), None;
-        MPI_LOGICAL16 Row(16, Basic::Byte), None;
+        MPI_LOGICAL8 One(Basic::I64), Some(E::Logical64);
+        MPI_LOGICAL16 Opaque(16, 16), None;
         MPI_INTEGER1 One(Basic::I8), Some(E::I8);
         MPI_INTEGER2 One(Basic::I16), Some(E::I16);
         MPI_INTEGER4 One(Basic::I32), Some(E::I32);
         MPI_INTEGER8 One(Basic::I64), Some(E::I64);
-        MPI_INTEGER16 Row(16, Basic::Byte), None;
-        MPI_REAL2 Row(2, Basic::Byte), None;
+        MPI_INTEGER16 Opaque(16, 16), None;
+        MPI_REAL2 Opaque(2, 2), None;
         MPI_REAL4 One(Basic::F32), Some(E::F32);
         MPI_REAL8 One(Basic::F64), Some(E::F64);
-        MPI_REAL16 Row(16, Basic::Byte), None;
-        MPI_COMPLEX4 Row(4, Basic::Byte), None;
+        MPI_REAL16 Opaque(16, 16), None;
+        MPI_COMPLEX4 Opaque(4, 2), None;
         MPI_COMPLEX8 Row(2, Basic::F32), Some(E::Complex32);
         MPI_COMPLEX16 Row(2, Basic::F64), Some(E::Complex64);
-        MPI_COMPLEX32 Row(32, Basic::Byte), None;
+        MPI_COMPLEX32 Opaque(32, 16), None;
     };
     numbers.into_iter().chain(pairs).chain(of_fortran)
 }
