@@ -7,6 +7,55 @@ use std::path::{Path, PathBuf};
 use aldis_shell::workspace::{Workspace, checkout, git};
 use anyhow::{Context, Result, bail};
 
+/// The part of a package's tests that tries what a small change touches.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct TestPart {
+    pub(super) package: &'static str,
+    /// The program that has them: `lib`, or the name of what it is built from.
+    pub(super) program: &'static str,
+    /// A test is one of them if its name contains one of these.
+    pub(super) names: BTreeSet<String>,
+}
+
+impl TestPart {
+    /// The option of cargo that chooses the program.
+    pub(super) fn target(&self) -> Vec<&'static str> {
+        if self.program == "lib" { vec!["--lib"] } else { vec!["--test", self.program] }
+    }
+}
+
+/// A folder whose files are each tried by part of one program's tests.
+struct PartFolder {
+    folder: &'static str,
+    package: &'static str,
+    program: &'static str,
+    /// The parts of tests' names that follow from a file's path below the folder.
+    names: fn(&Path) -> Vec<String>,
+}
+
+const PARTS: [PartFolder; 2] = [
+    // A schedule: its operation's tests, and those of its name.
+    PartFolder {
+        folder: "coll/src/algorithms",
+        package: "aldis-coll",
+        program: "symbolic",
+        names: |path| {
+            let above = path.parent().and_then(Path::file_name);
+            above.into_iter().chain(path.file_stem()).map(|name| name.to_string_lossy().into()).collect()
+        },
+    },
+    // A driver: the tests of its module.
+    PartFolder {
+        folder: "drivers/src",
+        package: "aldis-drivers",
+        program: "lib",
+        names: |path| {
+            let module = path.iter().next().and_then(|first| Path::new(first).file_stem());
+            module.into_iter().map(|name| format!("{}::", name.to_string_lossy())).collect()
+        },
+    },
+];
+
 /// The files that have changed, and their packages.
 #[derive(Debug, Default)]
 pub(super) struct ChangeSet {
@@ -61,6 +110,21 @@ impl ChangeSet {
     }
 }
 
+impl ChangeSet {
+    /// Returns the tests that try the change, if it is of schedules alone or of drivers alone.
+    pub(super) fn part(&self) -> Option<TestPart> {
+        let [package] = &self.packages.iter().collect::<Vec<_>>()[..] else { return None };
+        let PartFolder { folder, package, program, names } =
+            PARTS.iter().find(|part| part.package == package.as_str())?;
+        let is_theirs =
+            |file: &&PathBuf| file.starts_with(Path::new(folder).iter().next().unwrap_or_default());
+        let theirs = self.files.iter().filter(is_theirs);
+        let below = theirs.map(|file| file.strip_prefix(folder).ok()).collect::<Option<Vec<_>>>()?;
+        let names: BTreeSet<String> = below.into_iter().flat_map(names).collect();
+        (!names.is_empty()).then_some(TestPart { package, program, names })
+    }
+}
+
 /// The upstream branch, or HEAD where there is none.
 fn upstream() -> String {
     let name = git(&["rev-parse", "--abbrev-ref", "--symbolic-full-name", "@{upstream}"]);
@@ -108,6 +172,23 @@ mod tests {
         assert_eq!(owner("host-sim/linux/src/lib.rs"), Some("aldis-linux"));
         assert_eq!(owner("host-sim/sys/src/lib.rs"), Some("aldis-sys"));
         assert_eq!(owner("README.md"), None);
+    }
+
+    #[test]
+    fn schedules_and_drivers_are_tried_by_part_of_the_tests() {
+        let workspace = Workspace::members().unwrap();
+        let of = |files: &[&str]| {
+            let files = files.iter().map(PathBuf::from);
+            ChangeSet::of_files(files, &workspace).unwrap().part()
+        };
+        let names = |part: Option<TestPart>| part.unwrap().names.into_iter().collect::<Vec<_>>();
+        let schedule = of(&["coll/src/algorithms/blocks/allgather/bruck.rs", "README.md"]);
+        assert_eq!(names(schedule), ["allgather", "bruck"]);
+        let drivers = of(&["drivers/src/shm/outgoing.rs", "drivers/src/loopback.rs"]);
+        assert_eq!(names(drivers), ["loopback::", "shm::"]);
+        assert_eq!(of(&["coll/src/algorithms/scan.rs", "coll/src/lib.rs"]), None);
+        assert_eq!(of(&["drivers/Cargo.toml"]), None);
+        assert_eq!(of(&["drivers/src/loopback.rs", "kernel/src/lib.rs"]), None);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use aldis_shell::workspace::Workspace;
 use anyhow::{Result, bail};
 
 use super::cargo;
-use super::change::ChangeSet;
+use super::change::{ChangeSet, TestPart};
 use crate::firmware;
 
 /// A task.
@@ -28,9 +28,10 @@ pub(super) enum TaskKind {
     },
     Arrows,
     Fences,
-    /// Clippy on a package and its tests.
+    /// Clippy on a package, and on its tests too.
     Lint {
         package: String,
+        with_tests: bool,
     },
     /// The compiler on the whole workspace, without code being made.
     Compile,
@@ -38,7 +39,15 @@ pub(super) enum TaskKind {
     Tests {
         packages: Vec<String>,
         build: Build,
+        choice: TestChoice,
     },
+}
+
+/// The tests that are run of those packages.
+pub(super) enum TestChoice {
+    All,
+    Only(TestPart),
+    Except(TestPart),
 }
 
 /// The way in which tests are built.
@@ -66,14 +75,18 @@ impl TaskKind {
             }
             Self::Arrows => cargo(&["xtask", "test", "--step", "arrows"]),
             Self::Fences => cargo(&["xtask", "test", "--step", "fences"]),
-            Self::Lint { package } => {
+            Self::Lint { package, with_tests } => {
                 let mut command = cargo(&["clippy", "--quiet", "--locked", "-p", package]);
-                command.args(["--all-targets", "--", "-D", "warnings"]);
+                command.args(with_tests.then_some("--all-targets")).args(["--", "-D", "warnings"]);
                 command
             }
             Self::Compile => cargo(&["check", "--quiet", "--locked", "--workspace", "--all-targets"]),
-            Self::Tests { packages, build: Build::Alone } => {
-                each(cargo(&["test", "--quiet", "--locked"]), packages)
+            Self::Tests { packages, build: Build::Alone, choice } => {
+                let mut command = each(cargo(&["test", "--quiet", "--locked"]), packages);
+                if let TestChoice::Only(part) = choice {
+                    command.args(part.target());
+                }
+                command
             }
             Self::Tests { build: Build::Whole, .. } => cargo(&["test", "--quiet", "--locked", "--workspace"]),
         }
@@ -99,26 +112,44 @@ pub(super) fn tasks(change: &ChangeSet, workspace: &Workspace) -> Vec<CheckTask>
         add("arrows".into(), TaskKind::Arrows, true);
     }
     add("fences".into(), TaskKind::Fences, true);
+    if let Some(part) = change.part() {
+        let package = part.package.to_owned();
+        let lint = |with_tests| TaskKind::Lint { package: package.clone(), with_tests };
+        let tests = |choice| TaskKind::Tests { packages: vec![package.clone()], build: Build::Alone, choice };
+        add(format!("lint {package} without its tests"), lint(false), true);
+        add(format!("build tests of {package}"), tests(TestChoice::Only(part.clone())), true);
+        add(format!("lint {package}"), lint(true), false);
+        add(format!("build the tests of {package}"), tests(TestChoice::Except(part)), false);
+        add_above(&mut add, change, workspace);
+        return tasks;
+    }
     for package in &near {
-        add(format!("lint {package}"), TaskKind::Lint { package: package.clone() }, true);
+        add(format!("lint {package}"), TaskKind::Lint { package: package.clone(), with_tests: true }, true);
     }
     let (core, others): (Vec<String>, Vec<String>) =
         near.into_iter().partition(|name| firmware::CRATES.contains(&name.as_str()));
     for package in core {
         let name = format!("build the tests of {package}");
-        add(name, TaskKind::Tests { packages: vec![package], build: Build::Alone }, true);
+        let (packages, choice) = (vec![package], TestChoice::All);
+        add(name, TaskKind::Tests { packages, build: Build::Alone, choice }, true);
     }
     if !others.is_empty() {
         let name = format!("build the tests of {}", others.join(", "));
-        add(name, TaskKind::Tests { packages: others, build: Build::Whole }, true);
+        let choice = TestChoice::All;
+        add(name, TaskKind::Tests { packages: others, build: Build::Whole, choice }, true);
     }
-    let above = above(&change.packages, workspace);
-    if !above.is_empty() {
+    add_above(&mut add, change, workspace);
+    tasks
+}
+
+/// The tasks for what stands above a change.
+fn add_above(add: &mut impl FnMut(String, TaskKind, bool), change: &ChangeSet, workspace: &Workspace) {
+    let packages = above(&change.packages, workspace);
+    if !packages.is_empty() {
         add("compile what stands above".into(), TaskKind::Compile, false);
-        let work = TaskKind::Tests { packages: above, build: Build::Whole };
+        let work = TaskKind::Tests { packages, build: Build::Whole, choice: TestChoice::All };
         add("build the tests of what stands above".into(), work, false);
     }
-    tasks
 }
 
 /// The packages that use one of these, directly or not, the nearest first; then those whose tests
@@ -153,22 +184,54 @@ pub(super) struct TestProgram {
     kind: String,
     file: PathBuf,
     folder: PathBuf,
+    /// The arguments that choose some of its tests.
+    arguments: Vec<String>,
 }
 
 impl TestProgram {
     /// The command that builds and runs it again.
     pub(super) fn command(&self) -> String {
-        let Self { package, name, kind, .. } = self;
-        match kind.as_str() {
-            "test" | "bin" | "bench" | "example" => format!("cargo test -p {package} --{kind} {name}"),
-            _ => format!("cargo test -p {package} --lib"),
+        let Self { package, name, kind, arguments, .. } = self;
+        let target = match kind.as_str() {
+            "test" | "bin" | "bench" | "example" => format!("--{kind} {name}"),
+            _ => "--lib".into(),
+        };
+        let chosen =
+            if arguments.is_empty() { String::new() } else { format!(" -- {}", arguments.join(" ")) };
+        format!("cargo test -p {package} {target}{chosen}")
+    }
+
+    /// The name of its run among tasks.
+    pub(super) fn title(&self) -> String {
+        [&["run".into(), self.package.clone(), self.name.clone()], &self.arguments[..]].concat().join(" ")
+    }
+
+    /// This program with the tests that are chosen; `None` if it has none of them.
+    fn with(mut self, choice: &TestChoice) -> Option<Self> {
+        match choice {
+            TestChoice::Only(part) => {
+                self.arguments = part.names.iter().cloned().collect();
+                self.has_tests().then_some(self)
+            }
+            TestChoice::Except(part) if part.program == self.name => {
+                self.arguments = part.names.iter().flat_map(|name| ["--skip".into(), name.clone()]).collect();
+                Some(self)
+            }
+            TestChoice::Except(_) | TestChoice::All => Some(self),
         }
+    }
+
+    fn has_tests(&self) -> bool {
+        let mut list = Command::new(&self.file);
+        list.args(&self.arguments).args(["--list", "--format", "terse"]).current_dir(&self.folder);
+        shell::output(&mut list).is_ok_and(|said| !said.trim().is_empty())
     }
 
     /// Runs it; what it says is shown when it fails.
     pub(super) fn run(&self) -> Result<()> {
         let mut command = Command::new(&self.file);
-        command.arg("--quiet").current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
+        command.arg("--quiet").args(&self.arguments);
+        command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
         let (is_good, said) = shell::capture(&mut command)?;
         if !is_good {
             bail!("{}", said.trim_end());
@@ -180,7 +243,7 @@ impl TestProgram {
 /// Builds the tests of packages; their programs of them, by package. Those of documentation are
 /// none.
 pub(super) fn programs(work: &TaskKind, workspace: &Workspace) -> Result<Vec<TestProgram>> {
-    let TaskKind::Tests { packages, .. } = work else { return Ok(Vec::new()) };
+    let TaskKind::Tests { packages, choice, .. } = work else { return Ok(Vec::new()) };
     let mut build = work.cargo();
     build.args(["--no-run", "--message-format", "json-render-diagnostics"]);
     let (is_good, said) = shell::capture(&mut build)?;
@@ -200,11 +263,12 @@ pub(super) fn programs(work: &TaskKind, workspace: &Workspace) -> Result<Vec<Tes
             kind,
             file,
             folder: package.folder().to_owned(),
+            arguments: Vec::new(),
         })
     };
     let place = |program: &TestProgram| packages.iter().position(|package| *package == program.package);
-    let mut programs: Vec<TestProgram> =
-        artifacts.filter_map(program).filter(|program| place(program).is_some()).collect();
+    let of_these = artifacts.filter_map(program).filter(|program| place(program).is_some());
+    let mut programs: Vec<TestProgram> = of_these.filter_map(|program| program.with(choice)).collect();
     programs.sort_by_key(place);
     Ok(programs)
 }
@@ -227,6 +291,23 @@ mod tests {
         let of_kit = above("aldis-kit");
         assert!(of_kit.iter().any(|name| name == "aldis-drivers"));
         assert!(!of_kit.iter().any(|name| name == "aldis-coll"), "{of_kit:?}");
+    }
+
+    #[test]
+    fn a_schedule_is_tried_first_by_its_own_tests() {
+        let workspace = Workspace::members().unwrap();
+        let change = ChangeSet {
+            files: BTreeSet::from(["coll/src/algorithms/bcast/binomial.rs".into()]),
+            packages: BTreeSet::from(["aldis-coll".into()]),
+            ..ChangeSet::default()
+        };
+        let tasks = tasks(&change, &workspace);
+        let names: Vec<&str> = tasks.iter().map(|task| task.name.as_str()).collect();
+        let near = ["format", "fences", "lint aldis-coll without its tests", "build tests of aldis-coll"];
+        assert_eq!(names[..4], near);
+        assert_eq!(names[4..6], ["lint aldis-coll", "build the tests of aldis-coll"]);
+        assert_eq!(tasks.iter().filter(|task| task.is_near).count(), near.len());
+        assert!(tasks[3].command().ends_with("-p aldis-coll --test symbolic"), "{}", tasks[3].command());
     }
 
     #[test]
