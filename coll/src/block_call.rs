@@ -14,10 +14,10 @@ use crate::caller::Caller;
 use crate::collective::{Beginning, BlockMemory, CallMemory, Collective, Input, Planned};
 use crate::layout::{Block, Layout};
 use crate::op::{Element, Kernel};
-use crate::schedule::{Algorithm, Schedule};
+use crate::schedule::{Algorithm, Schedule, divide};
 use crate::select::slots::slot_elements;
 use crate::select::{Call, CallSpec, Choice, Options};
-use crate::shared::{self, GivenBlocks, Portions, Task};
+use crate::shared::{self, GivenBlocks, Portions, StartedRole, Task};
 
 /// A collective on blocks, described and not yet begun. It is [run](Self::run),
 /// [started](Self::start), or made to be started many times ([`persistent`](Self::persistent)).
@@ -38,6 +38,10 @@ pub struct BlockCall<'m> {
     given: Division<'m>,
     scratch: &'m mut [u8],
     options: Options,
+    /// The reason why it cannot be carried out, if its arguments are wrong.
+    refusal: Option<Cause>,
+    /// True if every rank waits for it as soon as it has started it.
+    is_waited: bool,
 }
 
 /// An input with the list of its blocks, one for each rank.
@@ -106,7 +110,24 @@ impl<'m> BlockCall<'m> {
             given: Division { layout: Layout::Whole, elements: 0 },
             scratch: scratch.as_mut_bytes(),
             options: Options::default(),
+            refusal: None,
+            is_waited: false,
         }
+    }
+
+    /// Returns this call on bytes as one on elements of so many bytes.
+    pub(crate) fn of_elements(mut self, element_bytes: u32) -> Self {
+        let whole = |bytes: usize| divide(bytes, element_bytes as usize);
+        for elements in [&mut self.divided.elements, &mut self.given.elements] {
+            let (count, rest) = whole(*elements);
+            if rest > 0 {
+                let (left, right) = (*elements as u64, elements.saturating_sub(rest) as u64);
+                self.refusal = Some(Cause::LengthMismatch { left, right });
+            }
+            *elements = count;
+        }
+        let scratch = whole(self.call.scratch).0;
+        Self { call: Call { element_bytes, scratch, ..self.call }, ..self }
     }
 
     /// Returns this call with the rank whose data alone are divided as it says, each other rank's
@@ -142,6 +163,15 @@ impl<'m> BlockCall<'m> {
     pub fn with(self, options: &Options) -> Self {
         let choice = self.only.map_or(options.choice, Choice::Named);
         Self { options: Options { choice, ..*options }, ..self }
+    }
+
+    /// Returns this call for ranks that all wait for it as soon as they have started it: it takes
+    /// the path of the blocking call, as [`ContiguousCall::waited`](crate::ContiguousCall::waited)
+    /// does, if its blocks are of one length, which every rank knows; else it takes messages, and
+    /// so no rank may call [`run`](Self::run) instead.
+    pub const fn waited(mut self) -> Self {
+        self.is_waited = true;
+        self
     }
 
     /// Carries it out: returns when this rank's part is done.
@@ -197,7 +227,52 @@ impl<'m> BlockCall<'m> {
         beginning: Beginning,
     ) -> Result<Collective<'m>, Error> {
         self.divided = self.division(comm);
-        Collective::begin(scope, comm, self.planned(comm).beginning(beginning), self.lent())
+        let planned = self.planned(comm).beginning(beginning);
+        if T::HAS_CONTROL_SLOTS
+            && self.is_waited
+            && beginning == Beginning::Now
+            && let Some(portions) = self.portions_of_all(scope, comm)
+        {
+            return Collective::begin_as(scope, comm, planned, self.lent(), StartedRole::Blocks(portions));
+        }
+        Collective::begin(scope, comm, planned, self.lent())
+    }
+
+    /// Returns this rank's part in it by control slots, if it is for them and every rank knows so.
+    fn portions_of_all<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'m, '_, '_, T, P>,
+        comm: &Comm,
+    ) -> Option<Portions<'m>> {
+        let is_even = |layout| matches!(layout, Layout::Whole | Layout::Even | Layout::Own);
+        if !(is_even(self.divided.layout) && is_even(self.given.layout)) {
+            return None;
+        }
+        let call = self.of(comm, self.count(comm).ok()?);
+        let input: &'m [u8] = match core::mem::replace(&mut self.input, Input::NONE) {
+            Input::Shown(input) => input,
+            Input::Lent(input) => input,
+        };
+        self.input = Input::Shown(input);
+        let portions = self.portions(comm, &call, input);
+        let is_for_slots = self.options.decide(|| scope.tuning(comm), &call, &[]);
+        (is_for_slots && shared::serves(scope.control_slots(comm), &&portions)).then_some(portions)
+    }
+
+    /// Returns this rank's part in it by control slots.
+    #[inline(always)]
+    fn portions<'p>(&self, comm: &Comm, call: &Call, memory: &'p [u8]) -> Portions<'p>
+    where
+        'm: 'p,
+    {
+        let given = match self.given.layout {
+            Layout::Whole => None,
+            layout => Some(GivenBlocks { memory, layout }),
+        };
+        let &Call { operation, size, element_bytes, .. } = call;
+        let (rank, root, bytes) = (comm.rank().0, self.root.0, self.data.len());
+        let task = Task { operation, rank, size, root, bytes, element_bytes, kernel: self.kernel };
+        Portions::new(call, task, self.divided.layout, given)
     }
 
     /// Returns the division of this rank's data.
@@ -212,6 +287,9 @@ impl<'m> BlockCall<'m> {
     /// The longest block.
     #[inline(always)]
     fn count(&self, comm: &Comm) -> Result<usize, Cause> {
+        if let Some(cause) = self.refusal {
+            return Err(cause);
+        }
         let (divided, given) = (&self.divided, &self.given);
         let (count, of_input) = (divided.longest(comm.size())?, given.longest(comm.size())?);
         match given.layout {
@@ -277,15 +355,7 @@ impl<'m> BlockCall<'m> {
             return None;
         }
         let (options, call) = (self.options, self.of(comm, self.count(comm).ok()?));
-        let given = match self.given.layout {
-            Layout::Whole => None,
-            layout => Some(GivenBlocks { memory: &self.input, layout }),
-        };
-        let Call { operation, size, element_bytes, .. } = call;
-        let (rank, root, bytes) = (comm.rank().0, self.root.0, self.data.len());
-        let task = Task { operation, rank, size, root, bytes, element_bytes, kernel: self.kernel };
-        let layout = self.divided.layout;
-        let portions = Portions::new(&call, task, layout, given);
+        let portions = self.portions(comm, &call, &self.input);
         let done = options.try_fast_path_as(caller, comm, &call, &portions, self.data)?;
         let is_gatherv = call.operation == Operation::Gatherv;
         match done {

@@ -52,7 +52,7 @@ use crate::schedule::{Instance, Schedule, Step};
 pub use crate::select::LANES;
 use crate::select::Prices;
 use crate::select::{Call, CallSpec, Options, Plan, Shares};
-use crate::shared::{self, Meeting};
+use crate::shared::{self, Meeting, StartedRole};
 use aldis_kernel::Tuning;
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
@@ -278,7 +278,7 @@ pub struct Collective<'scope> {
     /// Each lane's.
     messages: [Messages<'scope>; LANES],
     /// The progress by control slots, if it is carried out by them.
-    meeting: Option<Meeting>,
+    meeting: Option<Meeting<StartedRole<'scope>>>,
     watch: Watch,
 }
 
@@ -301,9 +301,22 @@ impl<'scope> Collective<'scope> {
             return Self::make(scope, comm, &planned, memory);
         }
         if T::HAS_CONTROL_SLOTS && planned.starts_by_control_slots(scope, comm) {
-            return Self::start_by_control_slots(scope, comm, &planned, memory);
+            let role = planned.task(comm).map(StartedRole::Stretch);
+            return Self::start_by_control_slots(scope, comm, &planned, memory, role);
         }
         Self::begin_by_messages(scope, comm, planned, memory).map_err(|Failed| *scope.failure())
+    }
+
+    /// Starts a planned collective by control slots, in this role.
+    pub(crate) fn begin_as<T: Transport, P: Platform>(
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
+        planned: Planned,
+        lent: CallMemory<'scope>,
+        role: StartedRole<'scope>,
+    ) -> Result<Self, Error> {
+        let memory = CollectiveMemory::new(scope, &planned, lent);
+        Self::start_by_control_slots(scope, comm, &planned, memory, Ok(role))
     }
 
     fn begin_by_messages<T: Transport, P: Platform>(

@@ -4,13 +4,15 @@ mod by;
 
 use core::fmt;
 
-use aldis_kernel::hal::{Cause, Platform, Transport};
+use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Scope};
 
 use crate::caller::Caller;
 use crate::collective::{Beginning, CallMemory, Collective, Planned};
 use crate::schedule::Algorithm;
 use crate::select::{CallSpec, Options};
+use crate::shared::{self, Portions, StartedRole};
 pub use by::CallBy;
 
 /// A collective on data that are one stretch, described and not yet begun. It is
@@ -45,8 +47,7 @@ impl<'m> ContiguousCall<'m> {
     /// the path of the blocking call. A rank that starts it can drive what else is under way while
     /// it waits, as a blocking call does not.
     ///
-    /// It is carried out by control slots where a blocking barrier, broadcast, reduction or
-    /// all-reduce is; other operations take messages where they are started.
+    /// It is carried out by control slots where a blocking call is.
     pub const fn waited(self) -> Self {
         Self { beginning: Beginning::Waited, ..self }
     }
@@ -100,8 +101,20 @@ impl<'m> ContiguousCall<'m> {
         comm: &Comm,
     ) -> Result<Collective<'m>, Error> {
         let Self { spec, data, scratch, options, refusal, .. } = self;
-        let planned = planned(&spec.over(comm.size()), &options, refusal);
-        let planned = planned.beginning(self.beginning);
+        let spec = spec.over(comm.size());
+        let planned = planned(&spec, &options, refusal).beginning(self.beginning);
+        if T::HAS_CONTROL_SLOTS
+            && self.beginning == Beginning::Waited
+            && refusal.is_none()
+            && matches!(spec.call.operation, Operation::Scan | Operation::Exscan)
+            && options.decide(|| scope.tuning(comm), &spec.call, &[])
+        {
+            let portions = Portions::of_scan(&spec, comm.rank().0, data.len());
+            if shared::serves(scope.control_slots(comm), &&portions) {
+                let (role, memory) = (StartedRole::Blocks(portions), CallMemory::stretch(data, scratch));
+                return Collective::begin_as(scope, comm, planned, memory, role);
+            }
+        }
         Collective::begin(scope, comm, planned, CallMemory::stretch(data, scratch))
     }
 

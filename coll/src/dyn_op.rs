@@ -5,7 +5,10 @@ use aldis_kernel::Rank;
 use aldis_kernel::hal::{Cause, Operation};
 
 use crate::algorithms::algorithms;
+use crate::block_call::{BlockCall, InputBlocks};
+use crate::collective::Input;
 use crate::contiguous::ContiguousCall;
+use crate::layout::Layout;
 use crate::op::Kernel;
 use crate::schedule::divide;
 use crate::select::{Call, CallSpec};
@@ -66,4 +69,38 @@ pub fn reduce_by<'m>(what: DynReduction, data: &'m mut [u8], scratch: &'m mut [u
     let mut call = ContiguousCall::new(spec, data, scratch);
     call.refusal = refusal;
     call
+}
+
+/// Reduces blocks of bytes of the elements, as
+/// [`reduce_scatter_block`](crate::reduce_scatter_block()) does on elements.
+///
+/// # Errors
+/// [`Cause::LengthMismatch`] for bytes that are no whole elements, [`Cause::Unaligned`] or another
+/// cause that the kernel gives; the rest as that function.
+pub fn reduce_scatter_block_by<'m>(
+    kernel: Kernel,
+    input: impl Into<Input<'m, u8>>,
+    data: &'m mut [u8],
+    scratch: &'m mut [u8],
+) -> BlockCall<'m> {
+    let call = BlockCall::new(Operation::ReduceScatterBlock, data, Layout::Own, scratch);
+    call.given(input.into(), Layout::Even).reducing(kernel).of_elements(kernel.element_bytes())
+}
+
+/// Reduces blocks of bytes of the elements, as [`reduce_scatter`](crate::reduce_scatter()) does on
+/// elements: the blocks are listed in elements.
+///
+/// # Errors
+/// [`Cause::LengthMismatch`] for bytes that are no whole elements, and unless a block is listed for
+/// every rank; [`Cause::Unaligned`] or another cause that the kernel gives; the rest as that
+/// function.
+pub fn reduce_scatter_by<'m>(
+    kernel: Kernel,
+    given: InputBlocks<'m, u8>,
+    data: &'m mut [u8],
+    scratch: &'m mut [u8],
+) -> BlockCall<'m> {
+    let call = BlockCall::new(Operation::ReduceScatter, data, Layout::Own, scratch);
+    let call = call.given(given.input, Layout::Listed(given.blocks)).reducing(kernel);
+    call.of_elements(kernel.element_bytes())
 }

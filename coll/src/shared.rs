@@ -51,6 +51,7 @@ mod chunks;
 mod drive;
 mod fast_path;
 mod pairs;
+mod started;
 mod table;
 
 use aldis_kernel::hal::shared_control::{ControlSlotsShape, Note, START_BYTES};
@@ -59,7 +60,8 @@ use aldis_kernel::{Comm, ControlSlots, NotReady};
 pub(crate) use around::{Around, Neighbors};
 pub(crate) use blocks::{GivenBlocks, Portions};
 use chunks::{ChunkRun, WorkShare};
-pub(crate) use drive::{CROWDED, check, run};
+pub(crate) use drive::{CROWDED, check, run, serves};
+pub(crate) use started::StartedRole;
 
 use crate::op::{Kernel, copy};
 use crate::schedule::{Order, is_among_neighbors};
@@ -214,7 +216,7 @@ impl Task {
 }
 
 /// The part of a rank with slots, and with memory of its own beside the data.
-pub(crate) trait Role: Copy {
+pub(crate) trait Role {
     /// Returns the task: the rank, and the collective that it takes part in.
     fn task(&self) -> &Task;
 
@@ -396,7 +398,7 @@ enum SharedStage {
 }
 
 /// A collective by control slots under way.
-pub(crate) struct Meeting<R = Task> {
+pub(crate) struct Meeting<R> {
     role: R,
     /// Its number on the communicator.
     number: u32,
@@ -430,6 +432,11 @@ impl<R: Role> Meeting<R> {
 
     fn task(&self) -> &Task {
         self.role.task()
+    }
+
+    /// Returns this rank's role in it.
+    pub(crate) const fn role(&self) -> &R {
+        &self.role
     }
 
     /// Returns true if it is complete.

@@ -8,7 +8,7 @@ use super::lane::LaneStage;
 use super::{Collective, CollectiveMemory, Peers, Planned, Progress, Ready};
 use crate::schedule::Instance;
 use crate::select::{Call, Plan, Shares};
-use crate::shared::{self, CROWDED, CallOutcome, Meeting, Task};
+use crate::shared::{self, CROWDED, CallOutcome, Meeting, StartedRole, Task};
 
 impl Planned {
     /// Returns the task for control slots, if this blocking call is for them.
@@ -65,7 +65,7 @@ impl Planned {
         }
     }
 
-    fn task(&self, comm: &Comm) -> Result<Task, Cause> {
+    pub(super) fn task(&self, comm: &Comm) -> Result<Task, Cause> {
         let Call { operation, count, element_bytes, .. } = self.call;
         let whole = Instance::new(comm.rank().0, comm.size(), self.root, count)?;
         let bytes = count.saturating_mul(element_bytes as usize);
@@ -81,13 +81,14 @@ impl<'scope> Collective<'scope> {
         comm: &Comm,
         planned: &Planned,
         memory: CollectiveMemory<'scope>,
+        role: Result<StartedRole<'scope>, Cause>,
     ) -> Result<Self, Error> {
         let Call { operation, count, .. } = planned.call;
         let refused = |cause| Error::new(operation, cause);
-        if shared::is_in_control_slots(operation) {
+        if matches!(role, Ok(StartedRole::Stretch(_))) && shared::is_in_control_slots(operation) {
             return Err(refused(Cause::Unsupported));
         }
-        let begun = planned.task(comm).and_then(|task| Meeting::begin(scope, comm, task));
+        let begun = role.and_then(|role| Meeting::begin(scope, comm, role));
         let algorithm = shared::algorithm(operation).ok_or(Cause::Unsupported).map_err(refused)?;
         let whole = Instance::new(comm.rank().0, comm.size(), planned.root, count).map_err(refused)?;
         let plan = Plan::in_turn(algorithm, count);
@@ -109,6 +110,12 @@ impl<'scope> Collective<'scope> {
         let Some(meeting) = &mut self.meeting else { return Progress::Failed };
         match (self.lanes.now().stage, meeting.turn(scope, &self.comm, self.memory.data)) {
             (LaneStage::Failed, _) => return Progress::Failed,
+            // What every rank knows to stand in slots does.
+            (_, CallOutcome::Over) if meeting.role().is_long() => {
+                self.error = meeting.error(&self.comm, Cause::Incompatible, None);
+                self.set_stage(LaneStage::Failed);
+                return Progress::Failed;
+            }
             (_, CallOutcome::Over) => {
                 self.moved |= !self.lanes.are_done();
                 self.set_stage(LaneStage::Done);

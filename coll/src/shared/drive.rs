@@ -133,6 +133,13 @@ pub(crate) fn check(slots: Result<ControlSlots<'_>, Cause>, task: Task) -> Resul
     Meeting::new(task, 0, &shape)?.map(drop).ok_or(Cause::Unsupported)
 }
 
+/// Returns true if a call in which this rank has such a role is carried out by these slots.
+pub(crate) fn serves(slots: Result<ControlSlots<'_>, Cause>, role: &impl Role) -> bool {
+    let task = role.task();
+    let Ok(slots) = slots else { return false };
+    role.passes_chunks() || !task.is_idle() && task.root < task.size && role.fits(slots.shape().slot_bytes)
+}
+
 /// Carries out a collective: a scope, a start and a wait.
 pub(crate) fn run<'s, R: Role, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
@@ -142,7 +149,8 @@ pub(crate) fn run<'s, R: Role, T: Transport, P: Platform>(
 ) -> Result<(), Error> {
     caller.enter(|scope| {
         let data = scope.lend(data);
-        let refused = |cause| Error::new(role.task().operation, cause);
+        let operation = role.task().operation;
+        let refused = |cause| Error::new(operation, cause);
         let begun = Meeting::begin(scope, comm, role).and_then(|begun| begun.ok_or(Cause::Unsupported));
         begun.map_err(refused)?.complete(scope, comm, 0, data)
     })

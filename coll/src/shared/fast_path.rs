@@ -5,12 +5,11 @@
 
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
-use aldis_kernel::{Comm, ControlSlots, Endpoint, Error};
+use aldis_kernel::{Comm, ControlSlots, Endpoint, Error, Tuning};
 
 use super::Portions;
 use super::{HERE, Here, Meeting, Role, SharedStage, Task, drive};
 use crate::caller::Caller;
-use crate::layout::Layout;
 use crate::rules::InForce;
 use crate::schedule::Candidate;
 use crate::select::{Call, CallSpec, Choice, Options, Shares, reduces};
@@ -52,7 +51,7 @@ impl Options {
                 None
             };
         }
-        let meets = self.decide(caller.endpoint(), comm, call, candidates);
+        let meets = T::HAS_CONTROL_SLOTS && self.decide(|| caller.endpoint().tuning(comm), call, candidates);
         let (Some(here), true) = (HERE, meets) else { return None };
         let &Call { operation, size, element_bytes, .. } = call;
         let rank = comm.rank().0;
@@ -67,10 +66,10 @@ impl Options {
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
         call: &Call,
-        role: impl Role,
+        role: impl Role + Copy,
         data: &mut [u8],
     ) -> Option<Result<(), Error>> {
-        let meets = self.decide(caller.endpoint(), comm, call, &[]);
+        let meets = T::HAS_CONTROL_SLOTS && self.decide(|| caller.endpoint().tuning(comm), call, &[]);
         let (Some(here), true) = (HERE, meets) else { return None };
         if role.passes_chunks() {
             let has_slots = caller.endpoint().control_slots(comm).is_ok();
@@ -88,27 +87,20 @@ impl Options {
         spec: &CallSpec,
         data: &mut [u8],
     ) -> Option<Result<(), Error>> {
-        let &Call { operation, size, element_bytes, .. } = &spec.call;
-        let (rank, bytes, kernel) = (comm.rank().0, data.len(), spec.kernel);
-        let task = Task { operation, rank, size, root: 0, bytes, element_bytes, kernel };
-        let portions = Portions::new(&spec.call, task, Layout::Whole, None);
+        let portions = Portions::of_scan(spec, comm.rank().0, data.len());
         self.try_fast_path_as(caller, comm, &spec.call, &portions, data)
     }
 
     /// Returns true if a call is to be carried out by control slots, by a rule or else by these
     /// options.
     #[inline(always)]
-    fn decide<T: Transport, P: Platform>(
+    pub(crate) fn decide(
         &self,
-        endpoint: &Endpoint<'_, T, P>,
-        comm: &Comm,
+        tuning: impl FnOnce() -> [Option<Tuning>; 2],
         call: &Call,
         candidates: &[Candidate],
     ) -> bool {
-        if !T::HAS_CONTROL_SLOTS {
-            return false;
-        }
-        match self.ruled(endpoint, comm, call) {
+        match self.ruled(tuning, call) {
             Some(shares) => shares != Shares::Never,
             None => self.meets(call, candidates),
         }
@@ -116,13 +108,8 @@ impl Options {
 
     /// Returns the verdict of the rules on control slots for a call; `None` if no rule is for it.
     #[inline]
-    fn ruled<T: Transport, P: Platform>(
-        &self,
-        endpoint: &Endpoint<'_, T, P>,
-        comm: &Comm,
-        call: &Call,
-    ) -> Option<Shares> {
-        let tuning = endpoint.tuning(comm);
+    fn ruled(&self, tuning: impl FnOnce() -> [Option<Tuning>; 2], call: &Call) -> Option<Shares> {
+        let tuning = tuning();
         let open = self.open().filter(|_| tuning.iter().any(Option::is_some))?;
         InForce::of(tuning).ruling(call, &open).map(|(_, ruling)| ruling.shares)
     }
@@ -152,7 +139,7 @@ impl Options {
     expect(unreachable_code, unused_variables, reason = "nothing meets where words have 32 bits")
 )]
 #[inline(always)]
-fn meet<'s, R: Role, T: Transport, P: Platform>(
+fn meet<'s, R: Role + Copy, T: Transport, P: Platform>(
     here: Here,
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -192,7 +179,7 @@ struct Encounter<R> {
     looks: u32,
 }
 
-impl<R: Role> Encounter<R> {
+impl<R: Role + Copy> Encounter<R> {
     /// Starts the communicator's next collective by slots and writes this rank's slot; `None`, and
     /// nothing done, for what does not stand in slots.
     #[inline(always)]

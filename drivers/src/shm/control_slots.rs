@@ -463,9 +463,8 @@ impl<O: SlotOrders> Own<O> {
     /// Records how far all others have come.
     ///
     /// # Safety
-    /// The caller's promise of
-    /// [`SharedControl::clear`](aldis_hal::SharedControl::clear): they have, since what is before is
-    /// written again.
+    /// The caller's promise of [`SharedControl::clear`](aldis_hal::SharedControl::clear): they have,
+    /// since what is before is written again.
     pub(super) unsafe fn clear(&mut self, others: Progress) {
         let earlier = |one, other| if is_earlier(one, other) { one } else { other };
         let (floor, done) = (earlier(others.finished, self.floor), earlier(others.done, self.done));

@@ -17,6 +17,7 @@ mod scattered;
 mod shared;
 mod typed;
 mod unlike;
+mod waited;
 
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicU32, Ordering};

@@ -28,12 +28,13 @@ mod call;
 pub(crate) mod calls;
 pub(crate) mod neighbors;
 mod operand;
+mod pieces;
 mod reductions;
 
-use blocks::{RankBlocks, put};
-use call::{ByteOperation, CollectiveCall};
+use blocks::{AllBlocks, RankBlocks, put};
+use call::{BlockList, ByteOperation, CollectiveCall};
 pub(crate) use operand::Operand;
-use reductions::{Reduction, reduce, reduce_scatter, try_reduce};
+use reductions::{Reduction, ResultParts, reduce, reduce_scatter, try_reduce, try_reduce_scatter_block};
 
 fn barrier(comm: Handle) -> Result<CollectiveCall, CallFault> {
     let call = CollectiveCall::new(comm)?;
@@ -143,6 +144,10 @@ struct Given {
 }
 
 impl Given {
+    const fn new(address: Address, count: i64, datatype: Handle) -> Self {
+        Self { address, count, datatype }
+    }
+
     /// Data that are in memory.
     ///
     /// # Safety
@@ -172,14 +177,14 @@ impl Given {
 /// As for [`ProgramData::new`].
 unsafe fn gather(
     own: Given,
-    blocks: impl FnOnce(u32) -> Result<RankBlocks, CallFault>,
+    blocks: AllBlocks<impl FnOnce(u32) -> Result<RankBlocks, CallFault>>,
     root: c_int,
     comm: Handle,
 ) -> Result<CollectiveCall, CallFault> {
     let mut call = CollectiveCall::new(comm)?;
     if call.comm.is_inter() {
         // SAFETY: the caller's promise.
-        return unsafe { across::gather(call, own, blocks, root) };
+        return unsafe { across::gather(call, own, blocks.describe, root) };
     }
     let root = call.root(root)?;
     let me = call.me();
@@ -188,13 +193,11 @@ unsafe fn gather(
         let data = unsafe { own.data("sendbuf of a rank that is not the root") }?;
         let bytes = call.own(data.bytes)?;
         call.before(bytes, move |stream| data.pack_into(Form::Native, stream, &mut 0));
-        // Whether the others' blocks are of this length is for the root to know: it lists them.
-        let list = call.own_blocks(vec![Block { start: 0, len: data.bytes }; call.comm.size() as usize]);
-        call.what = ByteOperation::Gather(bytes, list, root);
+        call.what = ByteOperation::Gather(bytes, of_others(&mut call, data, blocks.is_even), root);
         return Ok(call);
     }
-    let blocks = Rc::new(blocks(call.comm.size())?.in_memory("recvbuf of the root")?);
-    let list = blocks.listing(&mut call);
+    let blocks = Rc::new((blocks.describe)(call.comm.size())?.in_memory("recvbuf of the root")?);
+    let list = blocks.list(&mut call);
     let bytes = call.own(blocks.bytes())?;
     // SAFETY: the caller's promise.
     let (apart, there) = (unsafe { own.apart() }?, Rc::clone(&blocks));
@@ -208,12 +211,19 @@ unsafe fn gather(
     Ok(call)
 }
 
+/// Lists the blocks of all ranks on one that is not the root: unless they are of one length, those
+/// of the others are for the root to know.
+fn of_others(call: &mut CollectiveCall, own: ProgramData, is_even: bool) -> BlockList {
+    let block = Block { start: 0, len: own.bytes };
+    if is_even { BlockList::EVEN } else { call.own_blocks(vec![block; call.comm.size() as usize]) }
+}
+
 /// A scatter.
 ///
 /// # Safety
 /// As for [`ProgramData::new`].
 unsafe fn scatter(
-    blocks: impl FnOnce(u32) -> Result<RankBlocks, CallFault>,
+    blocks: AllBlocks<impl FnOnce(u32) -> Result<RankBlocks, CallFault>>,
     own: Given,
     root: c_int,
     comm: Handle,
@@ -221,7 +231,7 @@ unsafe fn scatter(
     let mut call = CollectiveCall::new(comm)?;
     if call.comm.is_inter() {
         // SAFETY: the caller's promise.
-        return unsafe { across::scatter(call, blocks, own, root) };
+        return unsafe { across::scatter(call, blocks.describe, own, root) };
     }
     let root = call.root(root)?;
     let me = call.me();
@@ -229,13 +239,13 @@ unsafe fn scatter(
         // SAFETY: the caller's promise.
         let data = unsafe { own.data("recvbuf of a rank that is not the root") }?;
         let bytes = call.own(data.bytes)?;
-        let list = call.own_blocks(vec![Block { start: 0, len: data.bytes }; call.comm.size() as usize]);
+        let list = of_others(&mut call, data, blocks.is_even);
         call.after(bytes, move |stream| data.unpack_from(Form::Native, stream, &mut 0));
         call.what = ByteOperation::Scatter(bytes, list, root);
         return Ok(call);
     }
-    let blocks = blocks(call.comm.size())?.in_memory("sendbuf of the root")?;
-    let list = blocks.listing(&mut call);
+    let blocks = (blocks.describe)(call.comm.size())?.in_memory("sendbuf of the root")?;
+    let list = blocks.list(&mut call);
     let bytes = call.own(blocks.bytes())?;
     let Block { start, len } = blocks.block(me);
     // SAFETY: the caller's promise.

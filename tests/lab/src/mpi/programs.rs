@@ -22,6 +22,7 @@ const HYDRA: &str = "mpiexec.hydra";
 const PROGRAMS: &[(&str, &[u32], &[&str])] = &[
     ("basics", &[1, 2, 3, 4], &["shm", "tcp"]),
     ("blocks", &[1, 2], &["shm"]),
+    ("collectives", &[1, 2, 3, 4], &["shm", "tcp"]),
     ("buffers", &[1, 2], &["shm", "tcp"]),
     ("types", &[1, 2], &["shm"]),
     ("aliased", &[1, 2, 3], &["shm", "tcp"]),

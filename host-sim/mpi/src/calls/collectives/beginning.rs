@@ -54,7 +54,8 @@ impl Begin<&Comm> for BlockCall<'static> {
         comm: &Comm,
     ) -> Result<Collective<'static>, Error> {
         match beginning {
-            Beginning::Now | Beginning::Waited => self.start(scope, comm),
+            Beginning::Now => self.start(scope, comm),
+            Beginning::Waited => self.waited().start(scope, comm),
             Beginning::Later => self.persistent(scope, comm),
         }
     }

@@ -11,6 +11,26 @@ use crate::fault::CallFault;
 use crate::ffi::{Address, Region, too_many};
 use crate::objects::datatypes::{ProgramData, aliased, look};
 
+/// The blocks of a call that the root alone has, which are described where it asks for them.
+pub(super) struct AllBlocks<F> {
+    /// Describes them for so many ranks.
+    pub(super) describe: F,
+    /// True if all ranks know that they are of one length.
+    pub(super) is_even: bool,
+}
+
+impl<F: FnOnce(u32) -> Result<RankBlocks, CallFault>> AllBlocks<F> {
+    /// Blocks of one length.
+    pub(super) const fn even(describe: F) -> Self {
+        Self { describe, is_even: true }
+    }
+
+    /// Blocks as the root lists them.
+    pub(super) const fn listed(describe: F) -> Self {
+        Self { describe, is_even: false }
+    }
+}
+
 /// Data of every rank, in one buffer of the program's.
 pub(super) struct RankBlocks {
     pub(super) parts: Vec<ProgramData>,

@@ -6,14 +6,15 @@
 use core::ffi::c_int;
 use std::rc::Rc;
 
-use aldis_coll::dyn_op::{DynReduction, reduce_by};
+use aldis_coll::dyn_op::{DynReduction, reduce_by, reduce_scatter_block_by, reduce_scatter_by};
 use aldis_coll::inter::InterCall;
 use aldis_coll::layout::Block;
+use aldis_coll::op::Kernel;
 use aldis_coll::{
-    Collective, allgather, allgatherv, alltoall, alltoallv, barrier, bcast, gather, gatherv,
-    neighbor_allgather, neighbor_allgatherv, neighbor_alltoall, neighbor_alltoallv, scatter, scatterv,
+    BlockCall, Collective, ContiguousCall, InputBlocks, NeighborCall, allgather, allgatherv, alltoall,
+    alltoallv, barrier, bcast, gather, gatherv, neighbor_allgather, neighbor_allgatherv, neighbor_alltoall,
+    neighbor_alltoallv, scatter, scatterv,
 };
-use aldis_hal::Operation;
 use aldis_kernel::{Comm, Rank};
 use aldis_linux::HostEndpoint;
 
@@ -60,6 +61,8 @@ pub(super) enum ByteOperation {
     Barrier,
     Bcast(Region, Rank),
     Reduce(DynReduction, Region, Region),
+    /// What is given, the part that this rank gets, and scratch; blocks in elements.
+    ReduceScatter(Kernel, [Region; 3], BlockList),
     Gather(Region, BlockList, Rank),
     Scatter(Region, BlockList, Rank),
     Allgather(Region, BlockList),
@@ -71,12 +74,17 @@ pub(super) enum ByteOperation {
 }
 
 impl ByteOperation {
-    /// Returns true if the kernel's blocking call takes the same way as a collective that is
-    /// started and waited for.
+    /// Returns true if a blocking call takes the same way as a collective that is started and
+    /// waited for: unless it is among neighbours, over two groups, or on blocks that not every rank
+    /// knows.
     const fn is_waited(&self) -> bool {
         match self {
-            Self::Barrier | Self::Bcast(..) => true,
-            Self::Reduce(erased, ..) => matches!(erased.operation, Operation::Reduce | Operation::Allreduce),
+            Self::Barrier | Self::Bcast(..) | Self::Reduce(..) => true,
+            Self::Gather(_, blocks, _)
+            | Self::Scatter(_, blocks, _)
+            | Self::Allgather(_, blocks)
+            | Self::ReduceScatter(_, _, blocks) => blocks.is_even(),
+            Self::Alltoall(_, given, _, blocks) => given.is_even() && blocks.is_even(),
             _ => false,
         }
     }
@@ -96,84 +104,28 @@ impl ByteOperation {
         }
     }
 
-    /// Carries it out by such a call.
-    fn wait(self, endpoint: &mut HostEndpoint, comm: &Comm) -> Result<(), CallFault> {
-        match self {
-            Self::Barrier => barrier().run(endpoint, comm)?,
-            Self::Bcast(data, root) => {
-                // SAFETY: nothing else touches it until the call is over.
-                bcast(unsafe { data.bytes() }, root).run(endpoint, comm)?
-            }
-            Self::Reduce(erased, data, scratch) => {
-                // SAFETY: as above; the scratch is memory of the call, where no data are.
-                let (data, scratch) = unsafe { (data.bytes(), scratch.bytes()) };
-                reduce_by(erased, data, scratch).run(endpoint, comm)?
-            }
-            _ => return Err(CallFault::new(MPI_ERR_INTERN, "a collective that has to be started")),
-        }
-        Ok(())
-    }
-
-    /// Begins it, and gives out the topology that is to be kept with it.
+    /// Returns the call of `aldis-coll` that it is.
     ///
     /// # Safety
-    /// Its memory, blocks and topology are there until it is over, its regions are apart, and
+    /// Its memory, blocks and topology are there until the call is over, its regions are apart, and
     /// nothing else touches the memory while it is under way.
-    unsafe fn begin(
-        self,
-        beginning: Beginning,
-        scope: &mut StaticScope,
-        comm: &Comm,
-        topology: &mut Option<Rc<CommTopology>>,
-    ) -> Result<Collective<'static>, CallFault> {
+    unsafe fn call(self) -> ByteCall {
         // SAFETY: the caller's promise.
         unsafe {
-            Ok(match self {
-                Self::Barrier => barrier().begin(beginning, scope, comm)?,
-                Self::Bcast(data, root) => bcast(data.bytes(), root).begin(beginning, scope, comm)?,
+            ByteCall::Blocks(match self {
+                Self::Barrier => return ByteCall::Contiguous(barrier()),
+                Self::Bcast(data, root) => return ByteCall::Contiguous(bcast(data.bytes(), root)),
                 Self::Reduce(reduction, data, scratch) => {
-                    reduce_by(reduction, data.bytes(), scratch.bytes()).begin(beginning, scope, comm)?
+                    return ByteCall::Contiguous(reduce_by(reduction, data.bytes(), scratch.bytes()));
                 }
-                Self::Gather(data, blocks, root) => {
-                    let data = data.bytes();
-                    let call = match blocks.is_even() {
-                        true => gather(data, &mut [], root),
-                        false => gatherv(data, blocks.list(), root),
-                    };
-                    call.begin(beginning, scope, comm)?
-                }
-                Self::Scatter(data, blocks, root) => {
-                    let data = data.bytes();
-                    let call = match blocks.is_even() {
-                        true => scatter(data, &mut [], root),
-                        false => scatterv(data, blocks.list(), root),
-                    };
-                    call.begin(beginning, scope, comm)?
-                }
-                Self::Allgather(data, blocks) => {
-                    let data = data.bytes();
-                    let call = match blocks.is_even() {
-                        true => allgather(data),
-                        false => allgatherv(data, blocks.list()),
-                    };
-                    call.begin(beginning, scope, comm)?
-                }
-                Self::Alltoall(input, given, data, blocks) => {
-                    let (input, data) = (input.shown(), data.bytes());
-                    let call = match given.is_even() && blocks.is_even() {
-                        true => alltoall(input, data, &mut []),
-                        false => alltoallv(input, given.list(), data, blocks.list()),
-                    };
-                    call.begin(beginning, scope, comm)?
-                }
-                Self::Across(make) => make().begin(beginning, scope, comm)?,
+                Self::Across(make) => return ByteCall::Across(make()),
                 Self::NeighborAllgather(topo, input, data, blocks) => {
                     let (input, data) = (input.shown(), data.bytes());
                     let call = match blocks.is_even() {
                         true => neighbor_allgather(input, data),
                         false => neighbor_allgatherv(input, data, blocks.list()),
                     };
-                    call.begin(beginning, scope, topology.insert(topo).extend()?)?
+                    return ByteCall::Neighbors(call, topo);
                 }
                 Self::NeighborAlltoall(topo, input, given, data, blocks) => {
                     let (input, data) = (input.shown(), data.bytes());
@@ -181,10 +133,77 @@ impl ByteOperation {
                         true => neighbor_alltoall(input, data),
                         false => neighbor_alltoallv(input, given.list(), data, blocks.list()),
                     };
-                    call.begin(beginning, scope, topology.insert(topo).extend()?)?
+                    return ByteCall::Neighbors(call, topo);
+                }
+                Self::Gather(data, blocks, root) => match blocks.is_even() {
+                    true => gather(data.bytes(), &mut [], root),
+                    false => gatherv(data.bytes(), blocks.list(), root),
+                },
+                Self::Scatter(data, blocks, root) => match blocks.is_even() {
+                    true => scatter(data.bytes(), &mut [], root),
+                    false => scatterv(data.bytes(), blocks.list(), root),
+                },
+                Self::Allgather(data, blocks) => match blocks.is_even() {
+                    true => allgather(data.bytes()),
+                    false => allgatherv(data.bytes(), blocks.list()),
+                },
+                Self::Alltoall(input, given, data, blocks) => match given.is_even() && blocks.is_even() {
+                    true => alltoall(input.shown(), data.bytes(), &mut []),
+                    false => alltoallv(input.shown(), given.list(), data.bytes(), blocks.list()),
+                },
+                Self::ReduceScatter(kernel, [input, data, scratch], blocks) => {
+                    let (input, data, scratch) = (input.shown(), data.bytes(), scratch.bytes());
+                    match blocks.is_even() {
+                        true => reduce_scatter_block_by(kernel, input, data, scratch),
+                        false => {
+                            reduce_scatter_by(kernel, InputBlocks::new(input, blocks.list()), data, scratch)
+                        }
+                    }
                 }
             })
         }
+    }
+}
+
+/// A call of `aldis-coll` on memory that lasts.
+enum ByteCall {
+    Contiguous(ContiguousCall<'static>),
+    Blocks(BlockCall<'static>),
+    Across(InterCall<'static>),
+    Neighbors(NeighborCall<'static>, Rc<CommTopology>),
+}
+
+impl ByteCall {
+    /// Carries out a call that is [waited](ByteOperation::is_waited) for.
+    fn run(self, endpoint: &mut HostEndpoint, comm: &Comm) -> Result<(), CallFault> {
+        match self {
+            Self::Contiguous(call) => Ok(call.run(endpoint, comm)?),
+            Self::Blocks(call) => Ok(call.run(endpoint, comm)?),
+            _ => Err(CallFault::new(MPI_ERR_INTERN, "a collective that has to be started")),
+        }
+    }
+
+    /// Begins it, and gives out the topology that is to be kept with it.
+    ///
+    /// # Safety
+    /// The topology is kept until it is over.
+    unsafe fn begin(
+        self,
+        beginning: Beginning,
+        scope: &mut StaticScope,
+        comm: &Comm,
+        topology: &mut Option<Rc<CommTopology>>,
+    ) -> Result<Collective<'static>, CallFault> {
+        Ok(match self {
+            Self::Contiguous(call) => call.begin(beginning, scope, comm)?,
+            Self::Blocks(call) => call.begin(beginning, scope, comm)?,
+            Self::Across(call) => call.begin(beginning, scope, comm)?,
+            Self::Neighbors(call, topo) => {
+                // SAFETY: the caller's promise.
+                let around = unsafe { topology.insert(topo).extend() }?;
+                call.begin(beginning, scope, around)?
+            }
+        })
     }
 }
 
@@ -262,8 +281,12 @@ impl CollectiveCall {
         if self.what.is_waited() && is_alone() {
             // SAFETY: the collective has not begun.
             unsafe { run_steps(&mut self.before) }?;
-            let Self { comm, what, .. } = self;
-            engine::with(|engine| what.wait(engine.endpoint(), &comm))?;
+            let Self { comm, what, .. } = &mut self;
+            let what = core::mem::replace(what, ByteOperation::Barrier);
+            what.check()?;
+            // SAFETY: what is of the call is kept until it is over, and apart; the program leaves
+            // its own alone.
+            engine::with(|engine| unsafe { what.call() }.run(engine.endpoint(), comm))?;
             // SAFETY: it is over.
             return unsafe { run_steps(&mut self.after) };
         }
@@ -290,7 +313,7 @@ impl CollectiveCall {
         // reference. `RunningCollective` keeps memory, blocks and topology, and drops them after
         // the collective.
         let collective = engine::with(|ProcessEngine { scope, .. }| unsafe {
-            self.what.begin(beginning, scope, &comm, &mut topology)
+            self.what.call().begin(beginning, scope, &comm, &mut topology)
         })?;
         Ok(RunningCollective {
             collective,

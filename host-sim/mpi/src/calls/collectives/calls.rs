@@ -7,14 +7,16 @@ use core::ffi::c_int;
 
 use aldis_hal::Operation;
 
-use super::blocks::RankBlocks;
+use super::blocks::{AllBlocks, RankBlocks};
+use super::pieces::{try_allgather, try_alltoall, try_gather, try_scatter};
 use super::{
-    Given, Reduction, allgather, alltoall, barrier, bcast, counts, gather, given_even, ints, kinds_of, parts,
-    places, reduce, reduce_scatter, scatter, taken_even, try_barrier, try_bcast, try_reduce,
+    Given, Reduction, ResultParts, allgather, alltoall, barrier, bcast, counts, gather, given_even, ints,
+    kinds_of, parts, places, reduce, reduce_scatter, scatter, taken_even, try_barrier, try_bcast, try_reduce,
+    try_reduce_scatter_block,
 };
 use crate::abi::Handle;
 use crate::ffi::{Address, Ptr};
-use crate::objects::{communicators, info};
+use crate::objects::info;
 
 /// The three forms of a collective, of which the blocking one may take a fast path.
 macro_rules! collective {
@@ -122,7 +124,9 @@ mpi! { fn MPI_Allreduce_init(
 collective! {
     fn MPI_Scan_c, fn MPI_Iscan_c, fn MPI_Scan_init_c(
         input: Address, into: Address, count: i64, datatype: Handle, op: Handle, comm: Handle,
-    ) on comm => reduce(Operation::Scan, Reduction { input, into, count, datatype, op, comm }, None)
+    ) on comm =>
+        try_reduce(Operation::Scan, Reduction { input, into, count, datatype, op, comm }, None),
+        else reduce(Operation::Scan, Reduction { input, into, count, datatype, op, comm }, None)
 }
 mpi! { fn MPI_Scan(
     sendbuf: Address, recvbuf: Address, count: c_int, datatype: Handle, op: Handle, comm: Handle,
@@ -139,7 +143,9 @@ mpi! { fn MPI_Scan_init(
 collective! {
     fn MPI_Exscan_c, fn MPI_Iexscan_c, fn MPI_Exscan_init_c(
         input: Address, into: Address, count: i64, datatype: Handle, op: Handle, comm: Handle,
-    ) on comm => reduce(Operation::Exscan, Reduction { input, into, count, datatype, op, comm }, None)
+    ) on comm =>
+        try_reduce(Operation::Exscan, Reduction { input, into, count, datatype, op, comm }, None),
+        else reduce(Operation::Exscan, Reduction { input, into, count, datatype, op, comm }, None)
 }
 mpi! { fn MPI_Exscan(
     sendbuf: Address, recvbuf: Address, count: c_int, datatype: Handle, op: Handle, comm: Handle,
@@ -158,7 +164,8 @@ collective! {
         data: Address, count: i64, datatype: Handle, into: Address, room: i64, kind: Handle, root: c_int,
         comm: Handle,
     ) on comm =>
-        gather(Given { address: data, count, datatype }, |size| RankBlocks::even(into, room, kind, size), root, comm)
+        try_gather(Given::new(data, count, datatype), Given::new(into, room, kind), root, comm),
+        else gather(Given::new(data, count, datatype), AllBlocks::even(|size| RankBlocks::even(into, room, kind, size)), root, comm)
 }
 mpi! { fn MPI_Gather(
     sendbuf: Address, sendcount: c_int, sendtype: Handle, recvbuf: Address, recvcount: c_int,
@@ -178,7 +185,8 @@ collective! {
         data: Address, count: i64, datatype: Handle, into: Address, room: i64, kind: Handle, root: c_int,
         comm: Handle,
     ) on comm =>
-        scatter(|size| RankBlocks::even(data, count, datatype, size), Given { address: into, count: room, datatype: kind }, root, comm)
+        try_scatter(Given::new(data, count, datatype), Given::new(into, room, kind), root, comm),
+        else scatter(AllBlocks::even(|size| RankBlocks::even(data, count, datatype, size)), Given::new(into, room, kind), root, comm)
 }
 mpi! { fn MPI_Scatter(
     sendbuf: Address, sendcount: c_int, sendtype: Handle, recvbuf: Address, recvcount: c_int,
@@ -197,7 +205,8 @@ collective! {
     fn MPI_Allgather_c, fn MPI_Iallgather_c, fn MPI_Allgather_init_c(
         data: Address, count: i64, datatype: Handle, into: Address, room: i64, kind: Handle, comm: Handle,
     ) on comm =>
-        allgather(Given { address: data, count, datatype }, |size| RankBlocks::even(into, room, kind, size), comm)
+        try_allgather(Given::new(data, count, datatype), Given::new(into, room, kind), comm),
+        else allgather(Given::new(data, count, datatype), |size| RankBlocks::even(into, room, kind, size), comm)
 }
 mpi! { fn MPI_Allgather(
     sendbuf: Address, sendcount: c_int, sendtype: Handle, recvbuf: Address, recvcount: c_int,
@@ -216,7 +225,8 @@ collective! {
     fn MPI_Alltoall_c, fn MPI_Ialltoall_c, fn MPI_Alltoall_init_c(
         data: Address, count: i64, datatype: Handle, into: Address, room: i64, kind: Handle, comm: Handle,
     ) on comm =>
-        alltoall(given_even(data, count, datatype, comm)?, taken_even(into, room, kind, comm)?, comm)
+        try_alltoall(Given::new(data, count, datatype), Given::new(into, room, kind), comm),
+        else alltoall(given_even(data, count, datatype, comm)?, taken_even(into, room, kind, comm)?, comm)
 }
 mpi! { fn MPI_Alltoall(
     sendbuf: Address, sendcount: c_int, sendtype: Handle, recvbuf: Address, recvcount: c_int,
@@ -236,7 +246,7 @@ collective! {
         data: Address, count: c_int, datatype: Handle, into: Address, rooms: Ptr<c_int>, starts: Ptr<c_int>,
         kind: Handle, root: c_int, comm: Handle,
     ) on comm =>
-        gather(Given { address: data, count: count.into(), datatype }, |_| RankBlocks::listed(into, &ints(rooms, comm)?, &ints(starts, comm)?, kind), root, comm)
+        gather(Given::new(data, count.into(), datatype), AllBlocks::listed(|_| RankBlocks::listed(into, &ints(rooms, comm)?, &ints(starts, comm)?, kind)), root, comm)
 }
 
 collective! {
@@ -244,7 +254,7 @@ collective! {
         data: Address, lens: Ptr<c_int>, starts: Ptr<c_int>, datatype: Handle, into: Address, room: c_int,
         kind: Handle, root: c_int, comm: Handle,
     ) on comm =>
-        scatter(|_| RankBlocks::listed(data, &ints(lens, comm)?, &ints(starts, comm)?, datatype), Given { address: into, count: room.into(), datatype: kind }, root, comm)
+        scatter(AllBlocks::listed(|_| RankBlocks::listed(data, &ints(lens, comm)?, &ints(starts, comm)?, datatype)), Given::new(into, room.into(), kind), root, comm)
 }
 
 collective! {
@@ -252,7 +262,7 @@ collective! {
         data: Address, count: c_int, datatype: Handle, into: Address, rooms: Ptr<c_int>, starts: Ptr<c_int>,
         kind: Handle, comm: Handle,
     ) on comm =>
-        allgather(Given { address: data, count: count.into(), datatype }, |_| RankBlocks::listed(into, &ints(rooms, comm)?, &ints(starts, comm)?, kind), comm)
+        allgather(Given::new(data, count.into(), datatype), |_| RankBlocks::listed(into, &ints(rooms, comm)?, &ints(starts, comm)?, kind), comm)
 }
 
 collective! {
@@ -279,7 +289,7 @@ collective! {
     fn MPI_Reduce_scatter, fn MPI_Ireduce_scatter, fn MPI_Reduce_scatter_init(
         input: Address, into: Address, lens: Ptr<c_int>, datatype: Handle, op: Handle, comm: Handle,
     ) on comm =>
-        reduce_scatter(Reduction { input, into, count: 0, datatype, op, comm }, &parts(lens, comm)?)
+        reduce_scatter(Reduction { input, into, count: 0, datatype, op, comm }, ResultParts::Listed(&parts(lens, comm)?))
 }
 
 collective! {
@@ -287,7 +297,7 @@ collective! {
         data: Address, count: i64, datatype: Handle, into: Address, rooms: Ptr<i64>, starts: Ptr<isize>,
         kind: Handle, root: c_int, comm: Handle,
     ) on comm =>
-        gather(Given { address: data, count, datatype }, |_| RankBlocks::listed(into, &counts(rooms, comm)?, &places(starts, comm)?, kind), root, comm)
+        gather(Given::new(data, count, datatype), AllBlocks::listed(|_| RankBlocks::listed(into, &counts(rooms, comm)?, &places(starts, comm)?, kind)), root, comm)
 }
 
 collective! {
@@ -295,7 +305,7 @@ collective! {
         data: Address, lens: Ptr<i64>, starts: Ptr<isize>, datatype: Handle, into: Address, room: i64,
         kind: Handle, root: c_int, comm: Handle,
     ) on comm =>
-        scatter(|_| RankBlocks::listed(data, &counts(lens, comm)?, &places(starts, comm)?, datatype), Given { address: into, count: room, datatype: kind }, root, comm)
+        scatter(AllBlocks::listed(|_| RankBlocks::listed(data, &counts(lens, comm)?, &places(starts, comm)?, datatype)), Given::new(into, room, kind), root, comm)
 }
 
 collective! {
@@ -303,7 +313,7 @@ collective! {
         data: Address, count: i64, datatype: Handle, into: Address, rooms: Ptr<i64>, starts: Ptr<isize>,
         kind: Handle, comm: Handle,
     ) on comm =>
-        allgather(Given { address: data, count, datatype }, |_| RankBlocks::listed(into, &counts(rooms, comm)?, &places(starts, comm)?, kind), comm)
+        allgather(Given::new(data, count, datatype), |_| RankBlocks::listed(into, &counts(rooms, comm)?, &places(starts, comm)?, kind), comm)
 }
 
 collective! {
@@ -330,14 +340,15 @@ collective! {
     fn MPI_Reduce_scatter_c, fn MPI_Ireduce_scatter_c, fn MPI_Reduce_scatter_init_c(
         input: Address, into: Address, lens: Ptr<i64>, datatype: Handle, op: Handle, comm: Handle,
     ) on comm =>
-        reduce_scatter(Reduction { input, into, count: 0, datatype, op, comm }, &parts(lens, comm)?)
+        reduce_scatter(Reduction { input, into, count: 0, datatype, op, comm }, ResultParts::Listed(&parts(lens, comm)?))
 }
 
 collective! {
     fn MPI_Reduce_scatter_block_c, fn MPI_Ireduce_scatter_block_c, fn MPI_Reduce_scatter_block_init_c(
         input: Address, into: Address, count: i64, datatype: Handle, op: Handle, comm: Handle,
     ) on comm =>
-        reduce_scatter(Reduction { input, into, count, datatype, op, comm }, &vec![count; communicators::of(comm)?.size() as usize])
+        try_reduce_scatter_block(Reduction { input, into, count, datatype, op, comm }),
+        else reduce_scatter(Reduction { input, into, count, datatype, op, comm }, ResultParts::Even)
 }
 mpi! { fn MPI_Reduce_scatter_block(
     sendbuf: Address, recvbuf: Address, recvcount: c_int, datatype: Handle, op: Handle, comm: Handle,

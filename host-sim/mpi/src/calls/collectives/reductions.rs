@@ -4,16 +4,16 @@
 
 use core::ffi::c_int;
 
-use aldis_coll::dyn_op::DynReduction;
-use aldis_coll::dyn_op::reduce_by;
+use aldis_coll::dyn_op::{DynReduction, reduce_by, reduce_scatter_block_by};
 use aldis_coll::inter;
+use aldis_coll::layout::Block;
 use aldis_coll::op::Kernel;
 use aldis_hal::Operation;
 use aldis_kernel::{Comm, Rank};
 
 use super::Operand;
 use super::across::{self, Where};
-use super::call::{ByteOperation, CollectiveCall};
+use super::call::{BlockList, ByteOperation, CollectiveCall};
 use crate::abi::{Handle, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_ROOT, MPI_PROC_NULL, MPI_ROOT};
 use crate::fault::CallFault;
 use crate::ffi::{Address, Region};
@@ -215,7 +215,7 @@ fn is_aligned(bytes: Region, kernel: &Kernel) -> bool {
 
 const ALIASED: &str = "the input of a reduction lies in its result; MPI_IN_PLACE says that they are one";
 
-/// Carries out a reduction to one or all straight from the arguments: see
+/// Carries out a reduction to one or all, or a scan, straight from the arguments: see
 /// [`try_barrier`](super::try_barrier).
 ///
 /// # Safety
@@ -268,29 +268,114 @@ pub(super) unsafe fn reduce(
     Ok(call)
 }
 
-/// A reduction of which each rank gets a part: of a reduction for all.
+/// The division of the result of a reduction of which each rank gets a part.
+#[derive(Clone, Copy)]
+pub(super) enum ResultParts<'c> {
+    /// The count of the reduction for each.
+    Even,
+    /// So many elements, by rank.
+    Listed(&'c [i64]),
+}
+
+/// Carries out a reduction of which each rank gets a part of one length straight from the
+/// arguments: see [`try_barrier`](super::try_barrier).
+///
+/// # Safety
+/// As for [`ProgramData::new`].
+pub(super) unsafe fn try_reduce_scatter_block(reduction: Reduction) -> Result<bool, CallFault> {
+    let Reduction { input, into, count, datatype, op, comm } = reduction;
+    let of = communicators::of(comm)?;
+    let total = count.checked_mul(of.size().into());
+    let (false, false, true, Some(total)) = (of.is_inter(), input.is_in_place(), is_alone(), total) else {
+        return Ok(false);
+    };
+    let kernel = operations::kernel(op, datatype)?;
+    // SAFETY: the caller's promise.
+    let dense = |address, count| unsafe { ProgramData::new(address, count, datatype) }?.dense();
+    let (Ok(Some(input)), Ok(Some(own))) = (dense(input, total), dense(into, count)) else {
+        return Ok(false);
+    };
+    if input.overlaps(own) || !is_aligned(own, &kernel) || !is_aligned(input, &kernel) {
+        return Ok(false);
+    }
+    let mut scratch = Spare::new(scratch_bytes(input.len()))?;
+    // SAFETY: the program leaves both alone until the call is over, and they are apart.
+    let (input, own) = unsafe { (input.shown(), own.bytes()) };
+    let call = reduce_scatter_block_by(kernel, input, own, scratch.bytes());
+    engine::with(|engine| Ok(call.run(engine.endpoint(), &of)?))?;
+    Ok(true)
+}
+
+/// The working memory of such a reduction: all that any algorithm has use for.
+const fn scratch_bytes(input: usize) -> usize {
+    input.saturating_mul(2)
+}
+
+/// A reduction of which each rank gets a part.
 ///
 /// # Safety
 /// As for [`ProgramData::new`].
 pub(super) unsafe fn reduce_scatter(
     reduction: Reduction,
-    counts: &[i64],
+    parts: ResultParts<'_>,
 ) -> Result<CollectiveCall, CallFault> {
-    let Reduction { into, datatype, comm, .. } = reduction;
+    let Reduction { input, into, count, datatype, op, comm } = reduction;
     into.check("recvbuf")?;
     let of = communicators::of(comm)?;
-    let (total, me) = (counts.iter().sum(), of.rank().0 as usize);
-    let before: i64 = counts.iter().take(me).sum();
+    let me = of.rank().0 as usize;
+    let even;
+    let counts = match parts {
+        ResultParts::Even => {
+            even = vec![count; of.size() as usize];
+            &even[..]
+        }
+        ResultParts::Listed(counts) => counts,
+    };
+    let total = counts.iter().sum();
     let own_count = counts.get(me).copied().unwrap_or(0);
     let own = Operand::new(own_count, datatype)?;
-    let start = Operand::new(before, datatype)?.bytes();
-    let whole = Reduction { count: total, ..reduction };
+    let all = Reduction { count: total, ..reduction };
     // SAFETY: the caller's promise.
-    unsafe { whole.check_apart(own_count) }?;
+    unsafe { all.check_apart(own_count) }?;
+    if of.is_inter() {
+        let before: i64 = counts.iter().take(me).sum();
+        let start = Operand::new(before, datatype)?.bytes();
+        // SAFETY: the caller's promise.
+        let (mut call, _, data) = unsafe { all.call(Operation::Allreduce, None) }?;
+        // SAFETY: as above.
+        let place = unsafe { own.data(into) }?;
+        call.after(data, move |memory| own.write(memory.get(start..).unwrap_or_default(), &place));
+        return Ok(call);
+    }
+    if let Some(count) = counts.iter().find(|count| **count < 0) {
+        return Err(CallFault::new(MPI_ERR_COUNT, format!("a count of {count}")));
+    }
+    let mut call = CollectiveCall::new(comm)?;
+    let kernel = operations::kernel(op, datatype)?;
+    let whole = Operand::new(total, datatype)?;
+    let given = call.own(whole.bytes())?;
     // SAFETY: the caller's promise.
-    let (mut call, _, data) = unsafe { whole.call(Operation::Allreduce, None) }?;
+    let from = unsafe { whole.data(if input.is_in_place() { into } else { input }) }?;
+    call.before(given, move |memory| whole.read(&from, memory));
+    let (data, scratch) = (call.own(own.bytes())?, call.own(scratch_bytes(given.len()))?);
     // SAFETY: as above.
     let place = unsafe { own.data(into) }?;
-    call.after(data, move |memory| own.write(memory.get(start..).unwrap_or_default(), &place));
+    call.after(data, move |memory| own.write(memory, &place));
+    let list = match parts {
+        ResultParts::Even => BlockList::EVEN,
+        ResultParts::Listed(counts) => call.own_blocks(packed(counts)),
+    };
+    call.what = ByteOperation::ReduceScatter(kernel, [given, data, scratch], list);
     Ok(call)
+}
+
+/// Lists blocks of so many elements, one behind the other.
+fn packed(counts: &[i64]) -> Vec<Block> {
+    let mut start = 0;
+    let block = |count: &i64| {
+        let block = Block { start, len: count.unsigned_abs() as usize };
+        start += block.len;
+        block
+    };
+    counts.iter().map(block).collect()
 }

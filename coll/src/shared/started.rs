@@ -1,0 +1,105 @@
+//! The role of a rank in a collective that is started, and goes on while others do.
+
+use aldis_kernel::hal::Cause;
+use aldis_kernel::hal::shared_control::{ControlSlotsShape, Note};
+use aldis_kernel::{ControlSlots, NotReady};
+
+use super::chunks::ChunkRun;
+use super::{Portions, Role, Stopped, Task};
+
+/// The role of a rank in a collective that is started.
+pub(crate) enum StartedRole<'m> {
+    /// In one on data that are one stretch.
+    Stretch(Task),
+    /// In one on blocks, or a scan.
+    Blocks(Portions<'m>),
+}
+
+impl StartedRole<'_> {
+    /// Returns true if a slot did not hold all that a rank gives, so that messages were to follow.
+    pub(crate) fn is_long(&self) -> bool {
+        match self {
+            Self::Stretch(_) => false,
+            Self::Blocks(portions) => portions.is_long(),
+        }
+    }
+}
+
+/// Calls the same function of the role that it is.
+macro_rules! by_kind {
+    ($role:expr, $bound:ident => $call:expr) => {
+        match $role {
+            StartedRole::Stretch($bound) => $call,
+            StartedRole::Blocks(portions) => {
+                let $bound = &portions;
+                $call
+            }
+        }
+    };
+}
+
+impl Role for StartedRole<'_> {
+    #[inline]
+    fn task(&self) -> &Task {
+        match self {
+            Self::Stretch(task) => task,
+            Self::Blocks(portions) => &portions.task,
+        }
+    }
+
+    #[inline]
+    fn fits(&self, slot_bytes: u32) -> bool {
+        by_kind!(self, role => role.fits(slot_bytes))
+    }
+
+    fn passes_chunks(&self) -> bool {
+        by_kind!(self, role => role.passes_chunks())
+    }
+
+    fn run(&self, shape: &ControlSlotsShape) -> Result<Option<ChunkRun>, Cause> {
+        by_kind!(self, role => role.run(shape))
+    }
+
+    #[inline]
+    fn note(&self) -> Note {
+        by_kind!(self, role => role.note())
+    }
+
+    #[inline]
+    fn give(&self, slots: &mut ControlSlots<'_>, number: u32, data: &[u8]) -> Result<(), NotReady> {
+        by_kind!(self, role => role.give(slots, number, data))
+    }
+
+    #[inline]
+    fn listens_to(&self, rank: u32) -> bool {
+        by_kind!(self, role => role.listens_to(rank))
+    }
+
+    #[inline]
+    fn hear(&self, rank: u32, note: Note) -> Result<(), Cause> {
+        by_kind!(self, role => role.hear(rank, note))
+    }
+
+    #[inline]
+    fn settle(
+        &self,
+        slots: &ControlSlots<'_>,
+        number: u32,
+        data: &mut [u8],
+    ) -> Result<(), (Cause, Option<u32>)> {
+        by_kind!(self, role => role.settle(slots, number, data))
+    }
+
+    fn positions(&self, run: &ChunkRun) -> Option<u32> {
+        by_kind!(self, role => role.positions(run))
+    }
+
+    fn pass(
+        &self,
+        run: &mut ChunkRun,
+        slots: &mut ControlSlots<'_>,
+        data: &mut [u8],
+    ) -> Result<bool, Stopped> {
+        by_kind!(self, role => role.pass(run, slots, data))
+    }
+}

@@ -1,0 +1,160 @@
+/* Blocking collectives on blocks of one length and scans, short and long, in one piece, strided and in place; all ranks with
+   nothing else under way, and with a collective under way that some ranks have not begun, so that they take their calls by
+   different ways. The last line of a good run is "ok". */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+
+/* The elements of a block: none, one, a line's, more than a line holds, and long ones. */
+static const int COUNTS[] = {0, 1, 3, 64, 1000, 3000, 40000};
+
+static MPI_Comm beside;
+static MPI_Datatype strided;
+static int *out, *in, *dense;
+
+/* The value that a rank gives to another at an index. */
+static int value(int from, int to, int at) { return from * 1000003 + to * 1009 + at; }
+
+/* Ranks of odd numbers give or take every second int where strides are asked for; the others have them in one piece. */
+static int is_strided(int asked) { return asked && rank % 2; }
+
+static void put(int *data, int block, int count, int stride, int from, int to) {
+    for (int at = 0; at < count; at++) data[((size_t)block * count + at) * stride] = value(from, to, at);
+}
+
+static int holds(const int *data, int block, int count, int stride, int from, int to) {
+    for (int at = 0; at < count; at++)
+        if (data[((size_t)block * count + at) * stride] != value(from, to, at)) return 0;
+    return 1;
+}
+
+static void test_rooted(int count, int root, int asked, int in_place) {
+    int stride = is_strided(asked) ? 2 : 1, wrong = 0;
+    MPI_Datatype type = stride == 2 ? strided : MPI_INT;
+    memset(in, -1, (size_t)size * count * stride * sizeof *in + sizeof *in);
+    put(out, 0, count, stride, rank, root);
+    if (in_place && rank == root) {
+        put(in, rank, count, stride, rank, root);
+        MPI_Gather(MPI_IN_PLACE, 0, MPI_INT, in, count, type, root, MPI_COMM_WORLD);
+    } else {
+        MPI_Gather(out, count, type, in, count, type, root, MPI_COMM_WORLD);
+    }
+    for (int from = 0; rank == root && from < size; from++) wrong += !holds(in, from, count, stride, from, root);
+    CHECK(wrong == 0);
+    for (int to = 0; rank == root && to < size; to++) put(in, to, count, stride, root, to);
+    memset(out, -1, (size_t)count * stride * sizeof *out);
+    if (in_place && rank == root) {
+        MPI_Scatter(in, count, type, MPI_IN_PLACE, 0, MPI_INT, root, MPI_COMM_WORLD);
+        CHECK(holds(in, rank, count, stride, root, rank));
+    } else {
+        MPI_Scatter(in, count, type, out, count, type, root, MPI_COMM_WORLD);
+        CHECK(holds(out, 0, count, stride, root, rank));
+    }
+}
+
+static void test_all(int count, int asked, int in_place) {
+    int stride = is_strided(asked) ? 2 : 1, wrong = 0;
+    MPI_Datatype type = stride == 2 ? strided : MPI_INT;
+    memset(in, -1, (size_t)size * count * stride * sizeof *in + sizeof *in);
+    if (in_place) {
+        put(in, rank, count, stride, rank, 7);
+        MPI_Allgather(MPI_IN_PLACE, 0, MPI_INT, in, count, type, MPI_COMM_WORLD);
+    } else {
+        put(out, 0, count, stride, rank, 7);
+        MPI_Allgather(out, count, type, in, count, type, MPI_COMM_WORLD);
+    }
+    for (int from = 0; from < size; from++) wrong += !holds(in, from, count, stride, from, 7);
+    for (int to = 0; to < size; to++) put(in_place ? in : out, to, count, stride, rank, to);
+    MPI_Alltoall(in_place ? MPI_IN_PLACE : out, count, type, in, count, type, MPI_COMM_WORLD);
+    for (int from = 0; from < size; from++) wrong += !holds(in, from, count, stride, from, rank);
+    CHECK(wrong == 0);
+}
+
+/* The sum over the ranks before `end`, at an index of what they give to a rank. */
+static int sum(int end, int to, int at) {
+    int total = 0;
+    for (int from = 0; from < end; from++) total += value(from, to, at);
+    return total;
+}
+
+static void test_sums(int count, int in_place) {
+    int wrong = 0, *own = in_place ? in : out;
+    put(own, 0, count, 1, rank, 5);
+    MPI_Scan(in_place ? MPI_IN_PLACE : out, in, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    for (int at = 0; at < count; at++) wrong += in[at] != sum(rank + 1, 5, at);
+    put(own, 0, count, 1, rank, 5);
+    MPI_Exscan(in_place ? MPI_IN_PLACE : out, in, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    for (int at = 0; rank && at < count; at++) wrong += in[at] != sum(rank, 5, at);
+    CHECK(wrong == 0);
+    for (int to = 0; to < size; to++) put(own, to, count, 1, rank, to);
+    MPI_Reduce_scatter_block(in_place ? MPI_IN_PLACE : out, in, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    for (int at = 0; at < count; at++) wrong += in[at] != sum(size, rank, at);
+    CHECK(wrong == 0);
+    /* Of lengths that differ: one element more for each rank. */
+    int *counts = malloc(size * sizeof *counts), start = 0;
+    for (int to = 0; to < size; start += counts[to++]) {
+        counts[to] = count / size + to;
+        for (int at = 0; at < counts[to]; at++) own[start + at] = value(rank, to, at);
+    }
+    MPI_Reduce_scatter(in_place ? MPI_IN_PLACE : out, in, counts, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    for (int at = 0; at < counts[rank]; at++) wrong += in[at] != sum(size, rank, at);
+    CHECK(wrong == 0);
+    free(counts);
+}
+
+static void test(int count) {
+    for (int kind = 0; kind < 4; kind++) {
+        for (int root = 0; root < size; root += size > 1 ? size - 1 : 1)
+            test_rooted(count, root, kind / 2, kind % 2);
+        test_all(count, kind / 2, kind % 2);
+    }
+    test_sums(count, 0), test_sums(count, 1);
+}
+
+/* Roots and givers go on before the others have come: many calls one after the other. */
+static void test_many(int count) {
+    int wrong = 0;
+    for (int turn = 0; turn < 200; turn++) {
+        int root = turn % size;
+        put(out, 0, count, 1, rank, turn);
+        MPI_Gather(out, count, MPI_INT, in, count, MPI_INT, root, MPI_COMM_WORLD);
+        for (int from = 0; rank == root && from < size; from++) wrong += !holds(in, from, count, 1, from, turn);
+        MPI_Allgather(out, count, MPI_INT, in, count, MPI_INT, MPI_COMM_WORLD);
+        for (int from = 0; from < size; from++) wrong += !holds(in, from, count, 1, from, turn);
+        MPI_Scatter(in, count, MPI_INT, dense, count, MPI_INT, root, MPI_COMM_WORLD);
+        wrong += !holds(dense, 0, count, 1, rank, turn);
+    }
+    CHECK(wrong == 0);
+}
+
+int main(int argc, char **argv) {
+    int all, longest = COUNTS[sizeof COUNTS / sizeof *COUNTS - 1];
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_dup(MPI_COMM_WORLD, &beside);
+    MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &strided);
+    MPI_Type_commit(&strided);
+    size_t ints = ((size_t)longest + size) * size * 2 + 1;
+    out = calloc(ints, sizeof *out), in = calloc(ints, sizeof *in), dense = calloc(ints, sizeof *dense);
+    for (unsigned i = 0; i < sizeof COUNTS / sizeof *COUNTS; i++) {
+        test(COUNTS[i]);
+        /* A barrier of another communicator that the last rank has not begun. */
+        MPI_Request request = MPI_REQUEST_NULL;
+        if (size > 1 && rank < size - 1) MPI_Ibarrier(beside, &request);
+        test(COUNTS[i]);
+        if (size > 1 && rank == size - 1) MPI_Ibarrier(beside, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    test_many(1), test_many(500);
+    MPI_Type_free(&strided);
+    MPI_Comm_free(&beside);
+    free(out), free(in), free(dense);
+    MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Finalize();
+    if (rank == 0) puts(all ? "failed" : "ok");
+    return all != 0;
+}

@@ -1,0 +1,157 @@
+//! Collectives that some ranks start and wait for, and others call: both take one path.
+
+use aldis_coll::dyn_op::{reduce_scatter_block_by, reduce_scatter_by};
+use aldis_coll::layout::Block;
+use aldis_coll::op::{Kernel, Sum};
+use aldis_coll::{
+    BlockCall, ContiguousCall, InputBlocks, allgather, allreduce, alltoall, bcast, exscan, gather,
+    reduce_scatter_block, scan, scatter,
+};
+use aldis_kernel::hal::{Cause, Platform, Transport};
+use aldis_kernel::{Comm, Endpoint, Error, Rank};
+use aldis_tests::thread_jobs::run;
+use zerocopy::IntoBytes;
+
+/// The calls of a turn, as one rank makes them.
+#[derive(Clone, Copy)]
+struct CallCase {
+    /// True if this rank starts its calls and waits for them.
+    is_started: bool,
+    root: u32,
+    /// Elements of a block.
+    len: usize,
+}
+
+impl CallCase {
+    fn blocks<T: Transport, P: Platform>(
+        self,
+        endpoint: &mut Endpoint<'_, T, P>,
+        comm: &Comm,
+        call: BlockCall<'_>,
+    ) -> Result<(), Error> {
+        match self.is_started {
+            true => endpoint.scope(|scope| call.waited().start(scope, comm)?.wait(scope)),
+            false => call.run(endpoint, comm),
+        }
+    }
+
+    fn stretch<T: Transport, P: Platform>(
+        self,
+        endpoint: &mut Endpoint<'_, T, P>,
+        comm: &Comm,
+        call: ContiguousCall<'_>,
+    ) -> Result<(), Error> {
+        match self.is_started {
+            true => endpoint.scope(|scope| call.waited().start(scope, comm)?.wait(scope)),
+            false => call.run(endpoint, comm),
+        }
+    }
+}
+
+/// An element that `from` gives to `to`.
+fn element(from: u32, to: u32, index: usize) -> u64 {
+    u64::from(from * 100 + to) * 100_000 + index as u64
+}
+
+fn block(from: u32, to: u32, len: usize) -> Vec<u64> {
+    (0..len).map(|index| element(from, to, index)).collect()
+}
+
+fn blocks_for_all(from: u32, size: u32, len: usize) -> Vec<u64> {
+    (0..size).flat_map(|to| block(from, to, len)).collect()
+}
+
+fn blocks_of_all(to: u32, size: u32, len: usize) -> Vec<u64> {
+    (0..size).flat_map(|from| block(from, to, len)).collect()
+}
+
+fn sum_of(ranks: core::ops::Range<u32>, to: u32, len: usize) -> Vec<u64> {
+    (0..len).map(|index| ranks.clone().map(|from| element(from, to, index)).sum()).collect()
+}
+
+/// All operations on blocks of one length and scans, with elements that stand in slots, that two
+/// ranks pass in chunks, and that are for messages; each rank begins them its own way, and another
+/// way in each turn.
+#[test]
+fn a_call_that_is_waited_for_meets_one_that_blocks() {
+    for size in 1..=4 {
+        for len in [0, 1, 40, 600, 5000] {
+            run(size, |endpoint| {
+                let (world, me) = (endpoint.world(), endpoint.world().rank().0);
+                for turn in 0..4 {
+                    let case = CallCase { is_started: (me + turn) % 3 != 0, root: turn % size, len };
+                    call_all(endpoint, &world, case).unwrap();
+                }
+            });
+        }
+    }
+}
+
+fn call_all<T: Transport, P: Platform>(
+    endpoint: &mut Endpoint<'_, T, P>,
+    world: &Comm,
+    case: CallCase,
+) -> Result<(), Error> {
+    let CallCase { root, len, .. } = case;
+    let (me, size) = (world.rank().0, world.size());
+    let is_root = me == root;
+    let mut data = if is_root { vec![0; len * size as usize] } else { block(me, root, len) };
+    if is_root {
+        data[root as usize * len..][..len].copy_from_slice(&block(me, root, len));
+    }
+    case.blocks(endpoint, world, gather(&mut data, &mut [], Rank(root)))?;
+    if is_root {
+        assert_eq!(data, blocks_of_all(root, size, len));
+    }
+    let mut data = if is_root { blocks_for_all(root, size, len) } else { vec![0; len] };
+    case.blocks(endpoint, world, scatter(&mut data, &mut [], Rank(root)))?;
+    let own = if is_root { &data[root as usize * len..][..len] } else { &data[..] };
+    assert_eq!(own, block(root, me, len));
+    let mut data = vec![0; len * size as usize];
+    data[me as usize * len..][..len].copy_from_slice(&block(me, 9, len));
+    case.blocks(endpoint, world, allgather(&mut data))?;
+    assert_eq!(data, blocks_of_all(9, size, len));
+    let given = blocks_for_all(me, size, len);
+    case.blocks(endpoint, world, alltoall(&given, &mut data, &mut []))?;
+    assert_eq!(data, blocks_of_all(me, size, len));
+    let (mut part, mut scratch) = (vec![0; len], vec![0; 2 * given.len()]);
+    case.blocks(endpoint, world, reduce_scatter_block(Sum, &given, &mut part, &mut scratch))?;
+    assert_eq!(part, sum_of(0..size, me, len));
+    part.fill(0);
+    let (kernel, bytes) = (Kernel::of::<Sum, u64>(), scratch.as_mut_bytes());
+    let call = reduce_scatter_block_by(kernel, given.as_bytes(), part.as_mut_bytes(), bytes);
+    case.blocks(endpoint, world, call)?;
+    assert_eq!(part, sum_of(0..size, me, len));
+    let mut data = block(me, 3, len);
+    case.stretch(endpoint, world, scan(Sum, &mut data, &mut scratch))?;
+    assert_eq!(data, sum_of(0..me + 1, 3, len));
+    let mut data = block(me, 3, len);
+    case.stretch(endpoint, world, exscan(Sum, &mut data, &mut scratch))?;
+    if me > 0 {
+        assert_eq!(data, sum_of(0..me, 3, len));
+    }
+    case.stretch(endpoint, world, allreduce(Sum, &mut part, &mut scratch))?;
+    case.stretch(endpoint, world, bcast(&mut part, Rank(root)))
+}
+
+/// Bytes that are no whole elements are refused before anything is sent, also where blocks are
+/// listed in elements.
+#[test]
+fn bytes_that_are_no_whole_elements_are_refused() {
+    run(2, |endpoint| {
+        let (world, kernel) = (endpoint.world(), Kernel::of::<Sum, u32>());
+        let (mut part, mut scratch) = ([0_u32; 2], [0_u32; 10]);
+        let (part, scratch) = (part.as_mut_bytes(), scratch.as_mut_bytes());
+        let call = reduce_scatter_block_by(kernel, &[0_u8; 8], &mut part[..5], scratch);
+        let error = call.run(endpoint, &world).unwrap_err();
+        assert_eq!(error.cause, Cause::LengthMismatch { left: 5, right: 4 });
+        let blocks = Block::packed([1, 1]);
+        let given = InputBlocks::new(&[0_u8; 7], &blocks);
+        let error = reduce_scatter_by(kernel, given, &mut part[..4], scratch).run(endpoint, &world);
+        assert_eq!(error.unwrap_err().cause, Cause::LengthMismatch { left: 7, right: 4 });
+        let own = [1_u32, 2];
+        let given = InputBlocks::new(own.as_bytes(), &blocks);
+        reduce_scatter_by(kernel, given, &mut part[..4], scratch).run(endpoint, &world).unwrap();
+        assert_eq!(part[..4], [2 * (world.rank().0 as u8 + 1), 0, 0, 0]);
+    });
+}
