@@ -1,4 +1,4 @@
-//! The callers of blocking collectives.
+//! The object that a blocking collective is called on: an endpoint, with or without a deadline.
 
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::plane::EndpointPlane;

@@ -4,8 +4,10 @@ use core::fmt;
 
 use aldis_kernel::hal::Operation;
 
-use crate::algorithms::{across, inter};
+use crate::algorithms::blocks::alltoall::InPlace;
+use crate::algorithms::{across, hierarchy, inter};
 pub use crate::algorithms::{algorithms, priced};
+use crate::schedule::{Candidate, alike};
 use crate::select::slots;
 
 /// Every collective operation.
@@ -35,7 +37,7 @@ pub const COLLECTIVES: [Operation; 22] = [
 ];
 
 /// The algorithm of the all-to-all in place, which no other call takes.
-const IN_PLACE: crate::schedule::Candidate = &crate::algorithms::blocks::alltoall::InPlace;
+const IN_PLACE: Candidate = &InPlace;
 
 /// Displays as a table: operation, algorithm by the name that selects it, whether it is over one
 /// group, over the two of an intercommunicator or over either, and where it is published.
@@ -51,11 +53,11 @@ impl fmt::Display for Catalog {
             };
             let groups = groups(operation);
             algorithms(operation).iter().try_for_each(|known| line(known.name(), groups, known.source()))?;
-            crate::algorithms::hierarchy::algorithm(operation)
+            hierarchy::algorithm(operation)
                 .iter()
                 .try_for_each(|known| line(known.name(), "one", known.source()))?;
             across(operation).try_for_each(|known| line(known.name(), "two", known.source()))?;
-            if crate::schedule::alike(operation) == Operation::Alltoall {
+            if alike(operation) == Operation::Alltoall {
                 line(IN_PLACE.name(), "one", IN_PLACE.source())?;
             }
             if slots::serves(operation) {

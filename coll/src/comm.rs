@@ -40,9 +40,9 @@
 //!
 //! **Failure.** A rank that cannot take part, because an argument of its own is wrong or a table is
 //! full, says so to the others, and the call fails on all of them; nothing has changed then. A rank
-//! that fails alone, because its deadline has passed or a rank that it waits for has died, tells
-//! those who would wait for it, and they tell others: they fail with [`Cause::Declined`], or with
-//! the name of the dead rank. Some may have made the communicator by then: they
+//! that fails alone, because its deadline has passed or a rank that it waits for has died, notifies
+//! the ranks that would wait for it, and they notify others: these fail with [`Cause::Declined`],
+//! or with the name of the dead rank. Some may have made the communicator by then: they
 //! [`discard`](aldis_kernel::Endpoint::discard) it.
 //!
 //! ```

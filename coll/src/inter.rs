@@ -8,8 +8,8 @@
 //! use aldis_coll::inter::{self, Root};
 //! use aldis_kernel::{Comm, Endpoint, Error, Rank, hal::{Platform, Transport}};
 //!
-//! /// Rank 1 of the one group tells the whole other group.
-//! fn tell<T: Transport, P: Platform>(
+//! /// Rank 1 of the one group broadcasts to the whole other group.
+//! fn broadcast<T: Transport, P: Platform>(
 //!     ep: &mut Endpoint<'_, T, P>,
 //!     between: &Comm,
 //!     i_am_of_the_first: bool,
@@ -42,9 +42,9 @@
 //! **Algorithms.** A schedule names places, and the places may be ranks of two groups: the group
 //! that the root is not in and the root itself, or both groups. So algorithms for one group serve
 //! here too where the operation allows it, and are chosen, priced and checked as there: barriers,
-//! broadcasts, gathers and scatters. That ranks of a group talk to each other meanwhile is what
-//! Open MPI's coll/inter and MPICH's `remote_send_local_bcast` and its like do, with a tree more.
-//! The others have algorithms of their own, `inter_..`, that
+//! broadcasts, gathers and scatters. Ranks of one group exchange messages in them, as in Open MPI's
+//! coll/inter and MPICH's `remote_send_local_bcast` and its like, which take one tree more. The
+//! others have algorithms of their own, `inter_..`, that
 //! [cross](crate::schedule::Schedule::crosses): see [`algorithms`].
 //!
 //! **Persistent.** [`persistent`](InterCall::persistent) makes what is started later, as for one
@@ -209,7 +209,7 @@ pub fn reduce<'m, R: Reduce<E>, E: Element>(
 }
 
 /// Like [`reduce()`], but on the bytes of elements that are known only when the program runs: see
-/// [`erased`](crate::dyn_op), also for its errors.
+/// [`dyn_op`](crate::dyn_op), also for its errors.
 pub fn reduce_by<'m>(kernel: Kernel, data: &'m mut [u8], scratch: &'m mut [u8], root: Root) -> InterCall<'m> {
     InterCall::new(Operation::Reduce, Over::Rooted(root), data, scratch).reducing(kernel)
 }

@@ -185,7 +185,7 @@ pub(crate) struct SegmentPlace<'b> {
 
 impl SegmentPlace<'_> {
     /// Returns true if spans are sent a block at a time.
-    pub(crate) fn walks(&self) -> bool {
+    pub(crate) fn is_by_block(&self) -> bool {
         self.data.is_unlike() || self.input.is_unlike() || self.segment < self.whole.count()
     }
 
@@ -238,10 +238,10 @@ impl SegmentPlace<'_> {
             // Without an input of its own, the data are what is given.
             Buffer::Data | Buffer::Input => (self.data, nth),
         };
-        if self.walks() {
-            self.block_of(span, layout, first, number)
+        if self.is_by_block() {
+            self.block_piece(span, layout, first, number)
         } else {
-            self.part(span, layout, first, number)
+            self.span_piece(span, layout, first, number)
         }
     }
 
@@ -253,7 +253,7 @@ impl SegmentPlace<'_> {
     }
 
     /// The piece of a span that is sent a block at a time.
-    fn block_of(&self, span: Span, layout: Layout<'_>, first: usize, number: u32) -> Option<Range<usize>> {
+    fn block_piece(&self, span: Span, layout: Layout<'_>, first: usize, number: u32) -> Option<Range<usize>> {
         let (size, nth) = (layout.blocks(self.whole.size() as usize), number as usize);
         let (blocks, _) = divide(span.len, self.segment);
         let (turns, rank) = divide(first.saturating_add(nth), size);
@@ -270,7 +270,7 @@ impl SegmentPlace<'_> {
     }
 
     /// The piece of a span that is sent as a whole, but for what is past the last block.
-    fn part(&self, span: Span, layout: Layout<'_>, first: usize, number: u32) -> Option<Range<usize>> {
+    fn span_piece(&self, span: Span, layout: Layout<'_>, first: usize, number: u32) -> Option<Range<usize>> {
         if matches!(layout, Layout::Own) {
             return (number == 0).then_some(0..span.len);
         }
@@ -285,15 +285,15 @@ impl SegmentPlace<'_> {
     }
 }
 
-/// A span's pieces one after the other, to be taken bit by bit.
-pub(crate) struct Stretches<'p, 'b> {
+/// A span's pieces one after the other, of which a part may be taken at a time.
+pub(crate) struct Pieces<'p, 'b> {
     place: &'p SegmentPlace<'b>,
     span: Span,
     number: u32,
     taken: usize,
 }
 
-impl<'p, 'b> Stretches<'p, 'b> {
+impl<'p, 'b> Pieces<'p, 'b> {
     pub(crate) fn new(place: &'p SegmentPlace<'b>, span: Span) -> Self {
         Self { place, span, number: 0, taken: 0 }
     }

@@ -29,7 +29,7 @@ pub(crate) fn nth<const N: usize>(steps: [Step; N], index: u32) -> Option<Step> 
 }
 
 /// The place `by` places before `place` on a ring of `size`.
-pub(crate) fn back(place: u32, by: u32, size: u32) -> u32 {
+pub(crate) fn ring_before(place: u32, by: u32, size: u32) -> u32 {
     let by = by.checked_rem(size).unwrap_or(0);
     place.checked_sub(by).unwrap_or(size.wrapping_sub(by).wrapping_add(place))
 }
@@ -144,14 +144,14 @@ impl Parts {
 
     /// Returns the number of pieces that have elements, of `pieces` pieces of `width` parts from
     /// part `first` on.
-    pub(crate) fn present(&self, first: u32, width: u32, pieces: u32) -> u64 {
+    pub(crate) fn nonempty_pieces(&self, first: u32, width: u32, pieces: u32) -> u64 {
         let longer = (self.longer as u64).saturating_sub(first.into()).div_ceil(u64::from(width.max(1)));
         if self.base > 0 { pieces.into() } else { longer.min(pieces.into()) }
     }
 
-    /// The longest messages of `rounds` rounds, each of `width` parts: from `first` on in the first
-    /// round, and `stride` parts further on in each one after it.
-    pub(crate) fn strided(&self, first: u32, width: u32, stride: u32, rounds: u32) -> Work {
+    /// Returns the work of the longest messages of `rounds` rounds, each of `width` parts: from
+    /// `first` on in the first round, and `stride` parts further on in each one after it.
+    pub(crate) fn longest_messages(&self, first: u32, width: u32, stride: u32, rounds: u32) -> Work {
         let rounds = u64::from(rounds);
         let even = (self.base as u64).saturating_mul(width.into()).saturating_mul(rounds);
         // The longer parts among them, from `first` on: `full` rounds have nothing else, the next
@@ -164,7 +164,7 @@ impl Parts {
         } else {
             rounds.saturating_mul(width.into())
         };
-        let present = self.present(first, stride, u32::try_from(rounds).unwrap_or(u32::MAX));
+        let present = self.nonempty_pieces(first, stride, u32::try_from(rounds).unwrap_or(u32::MAX));
         Work { rounds: present, elements: even.saturating_add(more), ..Work::default() }
     }
 

@@ -27,14 +27,14 @@
 //! no storage in the algorithm, the executor or the checker, costs a few instructions, and is the
 //! same for 2 ranks and for 65,536.
 
-pub(crate) mod along;
-pub(crate) mod among;
 mod block_range;
+pub(crate) mod doubling_groups;
 pub(crate) mod exchange;
 pub(crate) mod fan;
-pub(crate) mod halves;
 pub(crate) mod radix;
+pub(crate) mod subset;
 pub(crate) mod tree;
+pub(crate) mod variant;
 
 use core::fmt;
 use core::num::NonZeroU32;

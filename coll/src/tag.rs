@@ -8,7 +8,7 @@
 //! | 26 | a persistent collective, or one that is started again |
 //! | 27 and 28 | the lane |
 //! | 29 | a refusal: a notice to those whose messages a rank will not take any more |
-//! | 30 | a call that names its own tag: bits 0 to 28 are that |
+//! | 30 | a call whose tag the program gives, in bits 0 to 28 |
 //!
 //! Bit 31 is the kernel's. Operations beyond the last one, whose calls are not compared, stand for
 //! persistent collectives beyond the first 2^15 of a communicator, and for those that are started
@@ -16,6 +16,8 @@
 
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{COLLECTIVES_MAX, Tag};
+
+use crate::select::LANES;
 
 const NUMBER_BITS: u32 = COLLECTIVES_MAX.ilog2();
 const ROOT_BITS: u32 = 5;
@@ -28,12 +30,12 @@ const OPERATION_AT: u32 = ROOT_AT + ROOT_BITS;
 const PERSISTENT_AT: u32 = OPERATION_AT + OPERATION_BITS;
 const LANE_AT: u32 = PERSISTENT_AT + PERSISTENT_BITS;
 const REFUSAL_AT: u32 = LANE_AT + LANE_BITS;
-const OWN_AT: u32 = REFUSAL_AT + 1;
+const USER_AT: u32 = REFUSAL_AT + 1;
 
 const REFUSAL: u32 = 1 << REFUSAL_AT;
-const OWN: u32 = 1 << OWN_AT;
+const USER: u32 = 1 << USER_AT;
 /// The tag by which all members of two groups have everything received, over the world.
-pub(crate) const FLUSH: Tag = Tag(OWN | (REFUSAL - 1));
+pub(crate) const FLUSH: Tag = Tag(USER | (REFUSAL - 1));
 
 const PERSISTENT: u32 = 1 << PERSISTENT_AT;
 const NUMBER: u32 = COLLECTIVES_MAX - 1;
@@ -41,11 +43,11 @@ const NUMBER: u32 = COLLECTIVES_MAX - 1;
 pub(crate) const ROOTS: u32 = 1 << ROOT_BITS;
 /// Root and operation.
 const CALL: u32 = (1 << (ROOT_BITS + OPERATION_BITS)) - 1;
-/// The last operation there can be: of what is started again.
-const AGAIN: u32 = (1 << OPERATION_BITS) - 1;
+/// The last number of an operation that there can be, which stands for a restarted collective.
+const RESTARTED: u32 = (1 << OPERATION_BITS) - 1;
 
-const _: () = assert!(OWN_AT == 30);
-const _: () = assert!(crate::select::LANES <= 1 << LANE_BITS);
+const _: () = assert!(USER_AT == 30);
+const _: () = assert!(LANES <= 1 << LANE_BITS);
 const _: () = assert!(Operation::ALL.len() < 1 << OPERATION_BITS);
 
 /// The tag of the call with this number.
@@ -55,10 +57,10 @@ pub(crate) const fn of_call(number: Tag, operation: Operation, root: u32) -> Tag
     Tag(number.0 | root | (operation as u32) << OPERATION_AT)
 }
 
-/// The place of a call in an order of those on its communicator: of calls that name their own tags
-/// behind the others.
-pub(crate) const fn place(tag: Tag) -> u16 {
-    (tag.0 & (COLLECTIVES_MAX - 1)) as u16 | ((tag.0 >> OWN_AT & 1) as u16) << NUMBER_BITS
+/// Returns the place of a call in an order of those on its communicator: calls whose tags the
+/// program gives come behind the others.
+pub(crate) const fn order(tag: Tag) -> u16 {
+    (tag.0 & (COLLECTIVES_MAX - 1)) as u16 | ((tag.0 >> USER_AT & 1) as u16) << NUMBER_BITS
 }
 
 /// The tag of the persistent collective with this number, which is not taken modulo anything.
@@ -68,13 +70,13 @@ pub(crate) const fn of_persistent(number: u32, operation: Operation, root: u32) 
         return Tag(PERSISTENT | of_call(low, operation, root).0);
     };
     let first = (Operation::ALL.len() as u32) << ROOT_BITS;
-    Tag(PERSISTENT | (first + round % ((AGAIN << ROOT_BITS) - first)) << ROOT_AT | low.0)
+    Tag(PERSISTENT | (first + round % ((RESTARTED << ROOT_BITS) - first)) << ROOT_AT | low.0)
 }
 
 /// The tag of a call's collective when it is started again. Ranks do that in any order, when the
 /// number may have come round.
-pub(crate) const fn again(tag: Tag) -> Tag {
-    if is_persistent(tag) { tag } else { Tag(tag.0 | PERSISTENT | AGAIN << OPERATION_AT) }
+pub(crate) const fn restarted(tag: Tag) -> Tag {
+    if is_persistent(tag) { tag } else { Tag(tag.0 | PERSISTENT | RESTARTED << OPERATION_AT) }
 }
 
 /// The tag of a lane of a call.
@@ -88,13 +90,13 @@ pub(crate) const fn refusal(tag: Tag) -> Tag {
     Tag(tag.0 | REFUSAL)
 }
 
-/// The tag of a call that names its own.
+/// Returns the tag of a call whose tag the program gives.
 ///
 /// # Errors
 /// [`Cause::TagOutOfRange`] from 2^29 on.
-pub(crate) const fn own(tag: Tag) -> Result<Tag, Cause> {
+pub(crate) const fn of_user(tag: Tag) -> Result<Tag, Cause> {
     if tag.0 < REFUSAL {
-        Ok(Tag(tag.0 | OWN))
+        Ok(Tag(tag.0 | USER))
     } else {
         Err(Cause::TagOutOfRange { tag: tag.0, max: REFUSAL - 1 })
     }
@@ -110,7 +112,7 @@ pub(crate) fn call(tag: Tag) -> Option<(Operation, u8)> {
     if tag.0 >= REFUSAL {
         return None;
     }
-    let (operation, root) = (tag.0 >> OPERATION_AT & AGAIN, tag.0 >> ROOT_AT & (ROOTS - 1));
+    let (operation, root) = (tag.0 >> OPERATION_AT & RESTARTED, tag.0 >> ROOT_AT & (ROOTS - 1));
     let operation = Operation::from_number(operation as u8).filter(|known| *known != Operation::None)?;
     Some((operation, root as u8))
 }
@@ -126,7 +128,7 @@ pub(crate) fn are_unlike(own: Tag, theirs: Tag) -> bool {
 
 /// Returns true if a tag is of the call with this number, and not of a persistent collective.
 pub(crate) const fn has_number(tag: Tag, number: Tag) -> bool {
-    tag.0 & (NUMBER | PERSISTENT | REFUSAL | OWN) == number.0
+    tag.0 & (NUMBER | PERSISTENT | REFUSAL | USER) == number.0
 }
 
 #[cfg(test)]
@@ -137,19 +139,19 @@ mod tests {
 
     #[test]
     fn fields_do_not_overlap() {
-        let fields = [NUMBER, CALL << ROOT_AT, PERSISTENT, ((1 << LANE_BITS) - 1) << LANE_AT, REFUSAL, OWN];
+        let fields = [NUMBER, CALL << ROOT_AT, PERSISTENT, ((1 << LANE_BITS) - 1) << LANE_AT, REFUSAL, USER];
         assert_eq!(fields.iter().fold(0, |all, field| all | field), Tag::MAX.0);
         assert_eq!(fields.iter().map(|field| field.count_ones()).sum::<u32>(), Tag::MAX.0.count_ones());
         let last = Operation::ALL[Operation::ALL.len() - 1];
         let highest = [
             of_call(Tag(NUMBER), last, u32::MAX),
             of_persistent(u32::MAX, last, u32::MAX),
-            again(of_call(Tag(NUMBER), last, u32::MAX)),
+            restarted(of_call(Tag(NUMBER), last, u32::MAX)),
         ];
         for tag in highest {
             for lane in 0..4 {
                 assert_eq!(in_lane(tag, lane).0 >> LANE_AT, lane);
-                assert!(refusal(in_lane(tag, lane)).0 < OWN);
+                assert!(refusal(in_lane(tag, lane)).0 < USER);
             }
         }
     }
@@ -162,7 +164,7 @@ mod tests {
                 assert_eq!(call(tag), Some((operation, (root % 32) as u8)));
                 assert!(has_number(tag, Tag(number)) && has_number(in_lane(tag, 3), Tag(number)));
                 for alike in
-                    [tag, in_lane(tag, 3), refusal(tag), Tag(tag.0 | OWN), Tag(tag.0 ^ 1), again(tag)]
+                    [tag, in_lane(tag, 3), refusal(tag), Tag(tag.0 | USER), Tag(tag.0 ^ 1), restarted(tag)]
                 {
                     assert!(!are_unlike(tag, alike) && !are_unlike(alike, tag), "{operation}");
                 }
@@ -171,11 +173,11 @@ mod tests {
                 assert_eq!(call(persistent), call(tag));
                 assert!(!has_number(persistent, Tag(number)) && !are_unlike(tag, persistent));
                 assert!(are_unlike(persistent, of_persistent(number, operation, root ^ 1)));
-                assert_eq!(again(persistent), persistent);
+                assert_eq!(restarted(persistent), persistent);
             }
         }
         assert!(are_unlike(of_call(Tag(5), Operation::Dup, 0), of_call(Tag(5), Operation::Reduce, 0)));
-        // A call that names its own tag has a number alone.
+        // A call whose tag the program gives has a number alone.
         assert!(!are_unlike(Tag(5), of_call(Tag(5), Operation::Reduce, 0)));
     }
 
@@ -183,14 +185,14 @@ mod tests {
     #[test]
     fn persistent_collectives_have_tags_of_their_own() {
         let one = |number| of_persistent(number, Operation::Bcast, 3);
-        let rounds = (AGAIN - Operation::ALL.len() as u32) << ROOT_BITS;
+        let rounds = (RESTARTED - Operation::ALL.len() as u32) << ROOT_BITS;
         let numbers = (0..=rounds).flat_map(|round| [0, 1, NUMBER].map(|low| round << NUMBER_BITS | low));
         let tags: BTreeSet<u32> = numbers.clone().map(|number| one(number).0).collect();
         assert_eq!(tags.len(), numbers.clone().count());
         assert!(tags.iter().all(|tag| is_persistent(Tag(*tag)) && *tag < 1 << LANE_AT));
         for number in numbers {
             assert_eq!(call(one(number)).is_some(), number < COLLECTIVES_MAX);
-            assert_ne!(one(number), again(of_call(Tag(number & NUMBER), Operation::Bcast, 3)));
+            assert_ne!(one(number), restarted(of_call(Tag(number & NUMBER), Operation::Bcast, 3)));
         }
     }
 }

@@ -5,7 +5,8 @@
 use core::cell::Cell;
 
 use aldis_coll::barrier;
-use aldis_coll::comm::{SplitChoice, create, create_group, dup, dup_with_hints, free, inter, split};
+use aldis_coll::comm::inter::{self, Leaders};
+use aldis_coll::comm::{SplitChoice, create, create_group, dup, dup_with_hints, free, split};
 use aldis_kernel::hal::{Cause, Resource};
 use aldis_kernel::{Attribute, Comm, Error, Group, GroupPiece, Hints, Keyval, Policy, Rank, Tag};
 use aldis_tests::thread_jobs::run;
@@ -74,7 +75,12 @@ fn whatever_is_made_has_its_parents_policy_and_no_attributes() {
         let made = create(endpoint, &world, &group).unwrap().unwrap();
         let alone = create_group(endpoint, &world, &group, Tag(3)).unwrap();
         let leader = Rank(1 - colour);
-        let inter = inter::create(endpoint, &half, Rank(0), (&world, leader), Tag(1), &mut scratch).unwrap();
+        let inter = inter::create(
+            endpoint,
+            Leaders { local: &half, leader: Rank(0), peer: &world, remote: leader, tag: Tag(1) },
+            &mut scratch,
+        )
+        .unwrap();
         let twin = inter::dup(endpoint, &inter).unwrap();
         let merged = inter::merge(endpoint, &twin, colour == 1).unwrap();
         for (comm, calls) in [half, made, alone, inter, twin, merged].into_iter().zip(1..) {

@@ -5,7 +5,8 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 
-use aldis_coll::comm::{self, Dimension, Grid, SplitChoice, create, create_group, dup, free, inter, split};
+use aldis_coll::comm::inter::{self, Leaders};
+use aldis_coll::comm::{self, Dimension, Grid, SplitChoice, create, create_group, dup, free, split};
 use aldis_coll::op::Sum;
 use aldis_coll::{allreduce, barrier, bcast};
 use aldis_kernel::hal::{Cause, Operation, PeerId, Resource};
@@ -25,7 +26,12 @@ fn halves(endpoint: &mut Endpoint<'_, '_>, middle: u32) -> (Comm, Comm) {
     let is_upper = world.rank().0 >= middle;
     let half = split(endpoint, &world, Some(is_upper.into()), 0, &mut scratch).unwrap().unwrap();
     let (leader, other) = (Rank(half.size() - 1), Rank(if is_upper { middle } else { world.size() } - 1));
-    let between = inter::create(endpoint, &half, leader, (&world, other), TAG, &mut scratch).unwrap();
+    let between = inter::create(
+        endpoint,
+        Leaders { local: &half, leader, peer: &world, remote: other, tag: TAG },
+        &mut scratch,
+    )
+    .unwrap();
     (half, between)
 }
 
@@ -241,7 +247,12 @@ fn one_group_or_two_is_a_typed_error() {
             comm::split_type(endpoint, &between, 0, |_| true, &mut scratch).unwrap_err(),
             Grid::create(endpoint, &between, &[Dimension { extent: 1, is_periodic: false }]).unwrap_err(),
             free(endpoint, between).unwrap_err(),
-            inter::create(endpoint, &between, Rank(0), (&world, Rank(0)), TAG, &mut scratch).unwrap_err(),
+            inter::create(
+                endpoint,
+                Leaders { local: &between, leader: Rank(0), peer: &world, remote: Rank(0), tag: TAG },
+                &mut scratch,
+            )
+            .unwrap_err(),
         ];
         assert!(refused.iter().all(|error| error.cause == Cause::Intercommunicator), "{refused:?}");
         let refused = [
@@ -274,8 +285,11 @@ fn groups_that_overlap_are_refused_by_name() {
         let above = create(endpoint, &world, &above).unwrap();
         for (local, leader, other) in [(below, 0, 3), (above, 1, 0)] {
             let Some(local) = local else { continue };
-            let made =
-                inter::create(endpoint, &local, Rank(leader), (&world, Rank(other)), TAG, &mut scratch);
+            let made = inter::create(
+                endpoint,
+                Leaders { local: &local, leader: Rank(leader), peer: &world, remote: Rank(other), tag: TAG },
+                &mut scratch,
+            );
             assert_eq!(made.unwrap_err().cause, overlap);
         }
         // A leader that is in the same group.
@@ -284,7 +298,12 @@ fn groups_that_overlap_are_refused_by_name() {
             Some(below) => (below, Rank(1)),
             None => (itself, Rank(me)),
         };
-        let error = inter::create(endpoint, &local, Rank(0), (&world, other), TAG, &mut scratch).unwrap_err();
+        let error = inter::create(
+            endpoint,
+            Leaders { local: &local, leader: Rank(0), peer: &world, remote: other, tag: TAG },
+            &mut scratch,
+        )
+        .unwrap_err();
         assert_eq!(error.cause, Cause::Overlap { rank: other.0 });
         for local in [below, above].into_iter().flatten() {
             free(endpoint, local).unwrap();
@@ -300,8 +319,8 @@ fn what_keeps_leaders_apart_is_a_typed_error() {
         let other = Rank(if me < 2 { 2 } else { 0 });
         let limit = Duration::from_millis(50);
         let mut make = |endpoint: &mut Endpoint<'_, '_>, leader, peer: &Comm, other, tag| {
-            let (way, limit) = ((peer, other), &mut endpoint.within(limit));
-            inter::create(limit, &half, leader, way, tag, &mut scratch).unwrap_err()
+            let leaders = Leaders { local: &half, leader, peer, remote: other, tag };
+            inter::create(&mut endpoint.within(limit), leaders, &mut scratch).unwrap_err()
         };
         // A leader out of range, of one group and of the other.
         let error = make(endpoint, Rank(2), &world, other, TAG);
@@ -349,7 +368,12 @@ fn what_one_rank_cannot_do_fails_on_both_sides() {
         for short in [2, 1, 4] {
             let entries = if me == short { 4 } else { 5 };
             let scratch = &mut scratch[..entries];
-            let error = inter::create(endpoint, &half, Rank(0), (&world, other), TAG, scratch).unwrap_err();
+            let error = inter::create(
+                endpoint,
+                Leaders { local: &half, leader: Rank(0), peer: &world, remote: other, tag: TAG },
+                scratch,
+            )
+            .unwrap_err();
             match me == short {
                 true => assert_eq!(error.cause, Cause::TooSmall { what, need: 5, have: 4 }),
                 false => assert_eq!((error.cause, error.peer()), (Cause::Full(what), Some(Rank(short)))),
@@ -360,7 +384,11 @@ fn what_one_rank_cannot_do_fails_on_both_sides() {
             let extra = (me == 3).then(|| dup(endpoint, &endpoint.itself()).unwrap());
             let mut made = Vec::new();
             let full = loop {
-                match inter::create(endpoint, &half, Rank(0), (&world, other), TAG, &mut scratch) {
+                match inter::create(
+                    endpoint,
+                    Leaders { local: &half, leader: Rank(0), peer: &world, remote: other, tag: TAG },
+                    &mut scratch,
+                ) {
                     Ok(comm) => made.push(comm),
                     Err(error) => break error,
                 }
@@ -390,7 +418,12 @@ fn generations_begin_again() {
             endpoint.discard(&used).unwrap();
         }
         for due in [GENERATION_MAX - 1, GENERATION_MAX, 1, 2] {
-            let inter = inter::create(endpoint, &half, Rank(0), (&world, other), TAG, &mut scratch).unwrap();
+            let inter = inter::create(
+                endpoint,
+                Leaders { local: &half, leader: Rank(0), peer: &world, remote: other, tag: TAG },
+                &mut scratch,
+            )
+            .unwrap();
             assert_eq!(inter.context(), due << 16 | 4);
             for rank in (0..inter.remote_size()).map(Rank) {
                 endpoint.send(&inter, &[due], rank, Tag(1)).unwrap();
@@ -432,7 +465,12 @@ fn after_a_death_all_ranks_fail_and_none_hangs() {
         let made = match call {
             0 => dup(within, &world).map(|_| ()),
             1 => split(within, &world, Some(me % 2), 0, &mut scratch).map(|_| ()),
-            _ => inter::create(within, &half, Rank(0), (&world, other), TAG, &mut scratch).map(|_| ()),
+            _ => inter::create(
+                within,
+                Leaders { local: &half, leader: Rank(0), peer: &world, remote: other, tag: TAG },
+                &mut scratch,
+            )
+            .map(|_| ()),
         };
         let Err(error) = made else { return Ok(()) };
         FAILED.fetch_add(1, Ordering::Relaxed);

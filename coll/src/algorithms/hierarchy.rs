@@ -17,8 +17,8 @@ pub use gather::Gather;
 pub use reduce::{Allreduce, Reduce};
 pub use scatter::Scatter;
 
-use crate::phases::back;
-use crate::schedule::among::Among;
+use crate::phases::ring_before;
+use crate::schedule::subset::RankSubset;
 use crate::schedule::{Instance, Schedule, Span, Work, divide, fan};
 
 /// An algorithm in two levels.
@@ -54,9 +54,9 @@ struct Nodes {
     /// The ranks of this rank's node.
     own: Range<u32>,
     /// The ranks of the node with their leader.
-    near: Among,
+    near: RankSubset,
     /// The leaders.
-    far: Among,
+    far: RankSubset,
     /// This rank's leader.
     leader: u32,
     shape: NodesShape,
@@ -77,8 +77,8 @@ impl NodesShape {
     }
 
     /// Rounds in which leaders receive from their nodes, and the root from leaders.
-    fn turns(&self, instance: &Instance) -> [u32; 2] {
-        if instance.count() == 0 { [0; 2] } else { [self.largest, self.nodes].map(fan::turns) }
+    fn rounds(&self, instance: &Instance) -> [u32; 2] {
+        if instance.count() == 0 { [0; 2] } else { [self.largest, self.nodes].map(fan::rounds) }
     }
 }
 
@@ -89,8 +89,8 @@ impl Nodes {
         let first = |rank: u32| rank - rank.checked_rem(shape.largest).unwrap_or(0);
         let own = first(rank)..first(rank).saturating_add(shape.largest).min(size);
         let leader = if own.contains(&root) { root } else { own.start };
-        let near = Among::run(&own, leader);
-        Self { own, near, far: Among::every(shape.largest, size, root), leader, shape }
+        let near = RankSubset::of_range(&own, leader);
+        Self { own, near, far: RankSubset::strided(shape.largest, size, root), leader, shape }
     }
 
     fn is_leader(&self, instance: &Instance) -> bool {
@@ -104,13 +104,17 @@ impl Nodes {
 
     /// A rank's place in this node, counted from the leader, around.
     fn place(&self, rank: u32) -> u32 {
-        back(rank.saturating_sub(self.own.start), self.leader.saturating_sub(self.own.start), self.len())
+        ring_before(
+            rank.saturating_sub(self.own.start),
+            self.leader.saturating_sub(self.own.start),
+            self.len(),
+        )
     }
 
     /// The rank at such a place other than 0.
     fn member(&self, place: u32) -> u32 {
         let leader = self.leader.saturating_sub(self.own.start);
-        self.own.start.saturating_add(back(leader, self.len().saturating_sub(place), self.len()))
+        self.own.start.saturating_add(ring_before(leader, self.len().saturating_sub(place), self.len()))
     }
 
     /// The node of a rank.
@@ -125,7 +129,7 @@ impl Nodes {
 
     /// This node's place, counted from the root's, around.
     fn node_from_root(&self, instance: &Instance) -> u32 {
-        back(self.node(instance.rank()), self.node(instance.root()), self.shape.nodes)
+        ring_before(self.node(instance.rank()), self.node(instance.root()), self.shape.nodes)
     }
 
     /// Returns the number of ranks that a node has, of `size` in all.
@@ -138,11 +142,11 @@ impl Nodes {
         instance.blocks(self.first(node), self.ranks(instance.size(), node))
     }
 
-    /// The leader of the node at a place counted from the root's other than 0, and the blocks of
-    /// that node.
-    fn run(&self, instance: &Instance, place: u32) -> (u32, Span) {
+    /// Returns the leader of the node at `place`, counted from the root's node and not 0, and the
+    /// blocks of that node.
+    fn leader_and_blocks(&self, instance: &Instance, place: u32) -> (u32, Span) {
         let behind = self.shape.nodes.saturating_sub(place);
-        let node = back(self.node(instance.root()), behind, self.shape.nodes);
+        let node = ring_before(self.node(instance.root()), behind, self.shape.nodes);
         (self.first(node), self.blocks(instance, node))
     }
 

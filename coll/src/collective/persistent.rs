@@ -103,7 +103,7 @@ impl<'scope> Collective<'scope> {
         }
         let checked = self.memory.check_types(scope, &self.comm, self.operation());
         checked.map_err(|Failed| *scope.failure())?;
-        self.tag = tag::again(self.tag);
+        self.tag = tag::restarted(self.tag);
         let is_idle = self.schedule().rounds(&self.whole.with_count(self.plan.segment)) == 0;
         self.lanes = Lanes::new(&self.plan, is_idle);
         self.launch(scope).map_err(|Failed| *scope.failure())

@@ -8,7 +8,7 @@ use aldis_kernel::{Error, Failed, Lent, LentMut, LentRange, Scope, Tag};
 
 use super::lane::{LaneStage, SegmentLane, of_mut};
 use super::{BlockMemory, CallMemory, Collective, CollectiveMemory, Input, Lasting, Planned, way};
-use crate::layout::{Layout, SegmentPlace, Stretches, stretch};
+use crate::layout::{Layout, Pieces, SegmentPlace, stretch};
 use crate::op::combine;
 use crate::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Schedule, Span, Step, divide};
 use crate::select::Plan;
@@ -263,7 +263,7 @@ impl<'scope> Collective<'scope> {
         let place = self.place();
         let mut pieces = (number..).map_while(|number| Some((number, place.piece(span, number)?)));
         let (number, elements) =
-            pieces.find(|(_, elements)| span.len == 0 || !elements.is_empty() || !place.walks())?;
+            pieces.find(|(_, elements)| span.len == 0 || !elements.is_empty() || !place.is_by_block())?;
         Some((number, self.range(span.buffer, elements)))
     }
 
@@ -369,7 +369,7 @@ impl<'scope> Collective<'scope> {
             return self.work_on(scope, (into.buffer, target), (from.buffer, source), order);
         }
         let place = self.place();
-        let (mut targets, mut sources) = (Stretches::new(&place, into), Stretches::new(&place, from));
+        let (mut targets, mut sources) = (Pieces::new(&place, into), Pieces::new(&place, from));
         while let (Some(target), Some(source)) = (targets.rest(), sources.rest()) {
             let elements = target.len().min(source.len());
             let take = |buffer, stretch: Range<usize>| {

@@ -61,12 +61,12 @@ where
     settle(messenger, participants, made?).await
 }
 
-/// Makes a communicator of members who are listed once there is a slot for it: `is_member` tells
-/// whether this rank will be one of them, and `objection` why it cannot go on.
+/// Makes a communicator of members who are listed once there is a slot for it. `is_member` is true
+/// if this rank will be one of them, an error if it cannot go on.
 pub(super) async fn make_listed<'s, T, P, I, M>(
     messenger: &mut M,
     participants: &impl Participants,
-    (is_member, objection): (bool, Option<Cause>),
+    is_member: Result<bool, Cause>,
     list: impl AsyncFnOnce(&mut M) -> Result<Members<I>, Error>,
 ) -> Result<Option<Comm>, Error>
 where
@@ -75,6 +75,7 @@ where
     I: Iterator<Item = PeerId> + Clone,
     M: Messenger<'s, T, P>,
 {
+    let (is_member, objection) = (is_member == Ok(true), is_member.err());
     let mut turn = CallTurn::NONE;
     let listed = match agree_on_slot(messenger, participants, &mut turn, is_member, objection).await {
         Ok(slot) => list(messenger).await.map(|members| (slot, members)),
@@ -301,7 +302,9 @@ async fn agree_on_slot<'s, T: Transport, P: Platform>(
         let mut words = offer.words(participants.objection(own), participants.order());
         participants.agree(messenger, &mut words, combine_offers).await?;
         let [objection, order, flags, free @ ..] = words;
-        participants.heed(objection, own).inspect_err(|error| participants.raise(messenger, *error))?;
+        participants
+            .check_objection(objection, own)
+            .inspect_err(|error| participants.raise(messenger, *error))?;
         let found = first_of(&free, base);
         if flags & OFFERED == 0 || (found.is_none() && flags & WHOLE == 0) {
             turn.order = order as u32;
@@ -314,8 +317,8 @@ async fn agree_on_slot<'s, T: Transport, P: Platform>(
             // If it is the first that is free on every member, that with its greatest generation is
             // the greatest there is.
             let (least, greatest) = ((order >> 32) as u32, (flags >> 32) as u32);
-            let is_everybodys = least == slot && greatest >> GENERATION_BITS == slot;
-            let newest = is_everybodys.then_some(greatest & ((1 << GENERATION_BITS) - 1));
+            let is_common = least == slot && greatest >> GENERATION_BITS == slot;
+            let newest = is_common.then_some(greatest & ((1 << GENERATION_BITS) - 1));
             return Ok(AgreedSlot { slot, newest });
         }
         if flags & MORE == 0 {

@@ -345,7 +345,7 @@ impl<'g> Found<'g> {
         let to = Rank(((u64::from(comm.rank().0) + u64::from(distance)) % u64::from(comm.size())) as u32);
         let (mut mine, mut there) = (ends(edges, to), [0_u64]);
         let mut out = mine.clone().count();
-        local_ranks.pass(messenger, distance, &[out as u64], &mut there).await?;
+        local_ranks.shift(messenger, distance, &[out as u64], &mut there).await?;
         let [there] = there;
         let mut into = usize::try_from(there).unwrap_or(usize::MAX);
         while out > 0 || into > 0 {
@@ -354,7 +354,7 @@ impl<'g> Found<'g> {
             sending.iter_mut().zip(mine.by_ref()).for_each(|(end, mine)| *end = mine);
             let sending = sending.get(..ours).unwrap_or_default();
             let receiving = receiving.get_mut(..theirs).unwrap_or_default();
-            local_ranks.pass_some(messenger, distance, sending, receiving).await?;
+            local_ranks.shift_nonempty(messenger, distance, sending, receiving).await?;
             receiving.iter().for_each(|&end| self.add(end));
             (out, into) = (out - ours, into - theirs);
         }

@@ -32,7 +32,7 @@
 //! of name it by its rank in the world.
 //!
 //! ```
-//! use aldis_coll::comm::{self, SplitChoice, inter};
+//! use aldis_coll::comm::{self, SplitChoice, inter, inter::Leaders};
 //! use aldis_kernel::{Endpoint, Error, Rank, Tag, hal::{Platform, Transport}};
 //!
 //! /// Lower and upper half of the world, and a word between the two ranks of each pair.
@@ -47,8 +47,14 @@
 //!         return Ok(None);
 //!     };
 //!     let other_leader = Rank(if is_upper { 0 } else { middle });
-//!     let leaders = (&world, other_leader);
-//!     let between = inter::create(ep, &half, Rank(0), leaders, Tag(1), &mut scratch)?;
+//!     let leaders = Leaders {
+//!         local: &half,
+//!         leader: Rank(0),
+//!         peer: &world,
+//!         remote: other_leader,
+//!         tag: Tag(1),
+//!     };
+//!     let between = inter::create(ep, leaders, &mut scratch)?;
 //!     let mut theirs = None;
 //!     if between.rank().0 < between.remote_size() {
 //!         let mut got = [0_u64];
@@ -74,7 +80,7 @@ use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Group, Members, Rank, Tag};
 
 use super::creation::{make, make_with};
-use super::inter_link::{InterLink, Remote};
+use super::inter_link::{InterLink, Remote, RemoteLeader};
 use super::local_ranks::{CallTag, LocalRanks, check_subset};
 use super::messenger::{Blocking, Messenger, now};
 use super::participants::Participants;
@@ -82,12 +88,26 @@ use super::split::{SplitChoice, gather, processes, select};
 use crate::caller::Caller;
 use crate::tag;
 
-/// An intercommunicator between the ranks of `local` and another group, which makes the same call
-/// (MPI_Intercomm_create). The groups have no process in common. `leader` is a rank of `local`; on
-/// it - elsewhere they do not matter - `remote_leader` is the other group's leader as a rank of
-/// `peer`, a communicator that both leaders are in, and `tag`, below 2^29 and the same for both
-/// leaders, tells calls apart that are under way between them at a time. `scratch` has an entry for
-/// each rank of both groups.
+/// The two groups of a new intercommunicator and the way between their leaders: the arguments of
+/// MPI_Intercomm_create.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaders<'c> {
+    /// The communicator of the local group.
+    pub local: &'c Comm,
+    /// The leader of the local group, a rank of `local`.
+    pub leader: Rank,
+    /// A communicator that both leaders are in; of no matter on other ranks.
+    pub peer: &'c Comm,
+    /// The leader of the other group, as a rank of `peer`; of no matter on ranks but the leader.
+    pub remote: Rank,
+    /// A tag below 2^29, the same for both leaders, by which calls are told apart that are under
+    /// way between them at a time; of no matter on other ranks.
+    pub tag: Tag,
+}
+
+/// An intercommunicator between the ranks of `leaders.local` and another group, which makes the
+/// same call (MPI_Intercomm_create). The groups have no process in common. `scratch` has an entry
+/// for each rank of both groups.
 ///
 /// # Errors
 /// On all ranks of both groups [`Cause::Overlap`] if a process is in both; [`Cause::Full`] if any
@@ -100,13 +120,10 @@ use crate::tag;
 /// may still be about.
 pub fn create<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
-    local: &Comm,
-    leader: Rank,
-    (peer, remote_leader): (&Comm, Rank),
-    tag: Tag,
+    leaders: Leaders<'_>,
     scratch: &mut [SplitChoice],
 ) -> Result<Comm, Error> {
-    now(icreate(&mut Blocking(caller), local, leader, (peer, remote_leader), tag, scratch))
+    now(icreate(&mut Blocking(caller), leaders, scratch))
 }
 
 /// Makes an intercommunicator like [`create`], by a [`Messenger`].
@@ -117,59 +134,53 @@ pub fn create<'s, T: Transport, P: Platform>(
 /// the rest as [`create`].
 pub async fn icreate<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
-    local: &Comm,
-    leader: Rank,
-    (peer, remote_leader): (&Comm, Rank),
-    tag: Tag,
+    leaders: Leaders<'_>,
     scratch: &mut [SplitChoice],
 ) -> Result<Comm, Error> {
-    let operation = Operation::Create;
+    let (Leaders { local, leader, peer, remote, tag }, operation) = (leaders, Operation::Create);
     let local_ranks = LocalRanks::of_all(messenger, local, operation)?;
     if leader.0 >= local.size() {
         return Err(Error::new(operation, Cause::RankOutOfRange { rank: leader.0, size: local.size() }));
     }
     let is_leader = local.rank() == leader;
-    let way = if is_leader { way(messenger, local, peer, remote_leader, tag) } else { Ok((PeerId(0), tag)) };
-    let (process, line_tag) = way.unwrap_or((PeerId(0), tag));
-    let line = CallTag::new(peer, line_tag, operation);
-    let link = InterLink::new(messenger, local_ranks, leader, line, (remote_leader, process));
+    let found = if is_leader { find_remote(messenger, leaders) } else { Ok((PeerId(0), tag)) };
+    let (process, tag) = found.unwrap_or((PeerId(0), tag));
+    let other = RemoteLeader { rank: remote, process, call: CallTag::new(peer, tag, operation) };
+    let link = InterLink::new(messenger, local_ranks, leader, other);
     // The leaders first: a process of both groups would wait for itself.
-    let there = match way {
+    let there = match found {
         Ok(_) if is_leader => introduce(messenger, &link, scratch).await,
-        way => way.map(|_| 0).map_err(|cause| Error::new(operation, cause)),
+        found => found.map(|_| 0).map_err(|cause| Error::new(operation, cause)),
     };
     link.settle(messenger, there.map(|_| ())).await?;
     let mut there = [there?];
-    let spread = local_ranks.spread(messenger, leader.0, &mut there).await;
-    link.told(messenger, spread)?;
+    let received = local_ranks.bcast(messenger, leader.0, &mut there).await;
+    link.forward_failure(messenger, received)?;
     let [there] = there;
     let (have, need) = (scratch.len() as u32, local.size().saturating_add(there));
     let short = Cause::TooSmall { what: Resource::Scratch, need, have };
     link.meet(messenger, (need > have).then_some(short)).await?;
     let choices = scratch.get_mut(local.size() as usize..need as usize);
     let choices = choices.ok_or(Error::new(operation, short))?;
-    let spread = local_ranks.spread(messenger, leader.0, choices).await;
-    link.told(messenger, spread)?;
+    let received = local_ranks.bcast(messenger, leader.0, choices).await;
+    link.forward_failure(messenger, received)?;
     let (ours, theirs) = (Members::<Empty<PeerId>>::Of(*local), Members::These(processes(choices)));
     let made = connect(messenger, &link.to(Remote::These(choices)), Some((ours, theirs))).await;
     made?.ok_or(Error::new(operation, Cause::Stale))
 }
 
-/// The other leader's process, and the tag to talk to it by.
-fn way<'s, T: Transport, P: Platform>(
+/// Returns the other leader's process, and the tag of messages to it.
+fn find_remote<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
-    local: &Comm,
-    peer: &Comm,
-    remote_leader: Rank,
-    tag: Tag,
+    Leaders { local, peer, remote, tag, .. }: Leaders<'_>,
 ) -> Result<(PeerId, Tag), Cause> {
     let endpoint = messenger.endpoint();
-    let process = endpoint.process_of(peer, remote_leader).map_err(|error| error.cause)?;
+    let process = endpoint.process_of(peer, remote).map_err(|error| error.cause)?;
     let group = endpoint.comm(local).group().map_err(|error| error.cause)?;
     if group.contains(process) {
         return Err(Cause::Overlap { rank: process.0 });
     }
-    Ok((process, tag::own(tag)?))
+    Ok((process, tag::of_user(tag)?))
 }
 
 /// The leaders send each other the members of their groups. Those of the other group are left
@@ -181,14 +192,14 @@ async fn introduce<'s, T: Transport, P: Platform>(
 ) -> Result<u32, Error> {
     let (local, have) = (*link.local.comm(), scratch.len() as u32);
     let mut there = [0_u32];
-    link.cross(messenger, &[local.size()], &mut there).await?;
+    link.exchange_leaders(messenger, &[local.size()], &mut there).await?;
     let [there] = there;
     let need = local.size().saturating_add(there);
     let short = (need > have).then_some(Cause::TooSmall { what: Resource::Scratch, need, have });
     let (mine, mut theirs) = ([link.objection(short)], [0]);
-    link.cross(messenger, &mine, &mut theirs).await?;
+    link.exchange_leaders(messenger, &mine, &mut theirs).await?;
     let [objection] = theirs;
-    link.heed(objection, short)?;
+    link.check_objection(objection, short)?;
     let lists = scratch.split_at_mut_checked(local.size() as usize);
     let lists = lists.and_then(|(ours, rest)| Some((ours, rest.get_mut(..there as usize)?)));
     let (ours, theirs) = lists.ok_or(Error::new(link.operation(), Cause::Stale))?;
@@ -198,7 +209,7 @@ async fn introduce<'s, T: Transport, P: Platform>(
         *choice = SplitChoice::new(None, 0, rank, process);
     }
     drop(endpoint);
-    link.cross(messenger, ours, theirs).await?;
+    link.exchange_leaders(messenger, ours, theirs).await?;
     let endpoint = messenger.endpoint();
     let group = endpoint.comm(&local).group()?;
     let both = processes(theirs).find(|&process| group.contains(process));
@@ -233,7 +244,7 @@ pub async fn imerge<'s, T: Transport, P: Platform>(
     let link = InterLink::over(messenger, inter, Operation::Create)?;
     let mut given = [high.into(), (!high).into()];
     let agreed = link.local.agree(messenger, &mut given, |_, mine, theirs| mine | theirs).await;
-    link.told(messenger, agreed)?;
+    link.forward_failure(messenger, agreed)?;
     link.meet(messenger, (given == [1, 1]).then_some(Cause::Disagreement)).await?;
     let mut theirs = [0_u8];
     link.swap(messenger, &[u8::from(high)], &mut theirs).await?;
@@ -394,7 +405,7 @@ async fn choose<'s, T: Transport, P: Platform>(
     let refused = |cause| Error::new(link.operation(), cause);
     let (own, (ours, theirs)) = (own.map_err(refused)?, lists.map_err(refused)?);
     let gathered = gather(messenger, &link.local, own, ours).await;
-    link.told(messenger, gathered)?;
+    link.forward_failure(messenger, gathered)?;
     link.swap(messenger, ours, theirs).await?;
     let (ours, theirs) = (select(ours, &own), select(theirs, &own));
     let is_in = own.is_in() && !theirs.is_empty();

@@ -4,7 +4,7 @@ use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Rank};
 
-use super::local_ranks::{CallTag, LocalRanks};
+use super::local_ranks::{CallTag, ExchangeRanks, LocalRanks};
 use super::messenger::Messenger;
 use super::participants::{Objection, Participants};
 use super::split::SplitChoice;
@@ -19,13 +19,20 @@ pub(super) struct InterLink<'c> {
     pub(super) local: LocalRanks<'static>,
     /// The one of them that exchanges messages with the other side.
     leader: u32,
-    /// The line over which the leaders exchange messages.
-    line: CallTag,
-    /// The other leader's rank there, and its process.
-    partner: (Rank, PeerId),
+    other: RemoteLeader,
     world: Comm,
     me: PeerId,
     remote: Remote<'c>,
+}
+
+/// The leader of the other side.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RemoteLeader {
+    /// Its rank in the communicator of `call`.
+    pub(super) rank: Rank,
+    pub(super) process: PeerId,
+    /// The communicator and tag of messages between the leaders.
+    pub(super) call: CallTag,
 }
 
 /// The processes of the other side, in the order of their ranks.
@@ -38,18 +45,18 @@ pub(super) enum Remote<'c> {
 }
 
 impl<'c> InterLink<'c> {
-    /// Of the ranks of `local` and those behind `partner`, once it is known who they are.
+    /// Of the ranks of `local` and those of the other leader, once it is known who they are.
     pub(super) fn new<'s, T: Transport, P: Platform>(
         messenger: &mut impl Messenger<'s, T, P>,
         local: LocalRanks<'static>,
         leader: Rank,
-        line: CallTag,
-        partner: (Rank, PeerId),
+        other: RemoteLeader,
     ) -> Self {
         let endpoint = messenger.endpoint();
         let (world, me) = (endpoint.world(), endpoint.process());
-        let line = CallTag { names: world.context(), ..line };
-        Self { local, leader: leader.0, line, partner, world, me, remote: Remote::These(&[]) }
+        let call = CallTag { name_context: world.context(), ..other.call };
+        let other = RemoteLeader { call, ..other };
+        Self { local, leader: leader.0, other, world, me, remote: Remote::These(&[]) }
     }
 
     /// Of the ranks of an intercommunicator.
@@ -64,9 +71,10 @@ impl<'c> InterLink<'c> {
             .map_err(|error| error.within(operation))?;
         let companion = messenger.endpoint().companion(inter)?;
         let local = LocalRanks::of_all(messenger, &companion, operation)?;
-        let partner = (Rank(0), messenger.endpoint().process_of(inter, Rank(0))?);
-        let line = CallTag::new(inter, tag::of_call(tag, operation, 0), operation);
-        Ok(Self::new(messenger, local, Rank(0), line, partner).to(Remote::Of(*inter)))
+        let process = messenger.endpoint().process_of(inter, Rank(0))?;
+        let call = CallTag::new(inter, tag::of_call(tag, operation, 0), operation);
+        let other = RemoteLeader { rank: Rank(0), process, call };
+        Ok(Self::new(messenger, local, Rank(0), other).to(Remote::Of(*inter)))
     }
 
     /// Sets the other side, where it is known which processes are there.
@@ -79,14 +87,15 @@ impl<'c> InterLink<'c> {
     }
 
     /// Exchanges with the other leader, on the leader.
-    pub(super) async fn cross<'s, E: Element, T: Transport, P: Platform>(
+    pub(super) async fn exchange_leaders<'s, E: Element, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,
         mine: &[E],
         theirs: &mut [E],
     ) -> Result<(), Error> {
-        let crossed = self.line.exchange(messenger, (self.partner.0, mine), (self.partner.0, theirs)).await;
-        self.told(messenger, crossed)
+        let ranks = ExchangeRanks::both(self.other.rank);
+        let crossed = self.other.call.exchange(messenger, ranks, mine, theirs).await;
+        self.forward_failure(messenger, crossed)
     }
 
     /// Swaps what the leader has for what the other leader has, on all ranks of both sides.
@@ -96,13 +105,14 @@ impl<'c> InterLink<'c> {
         mine: &[E],
         theirs: &mut [E],
     ) -> Result<(), Error> {
-        let crossed = if self.is_leader() { self.cross(messenger, mine, theirs).await } else { Ok(()) };
+        let crossed =
+            if self.is_leader() { self.exchange_leaders(messenger, mine, theirs).await } else { Ok(()) };
         self.settle(messenger, crossed).await?;
-        let spread = self.local.spread(messenger, self.leader, theirs).await;
-        self.told(messenger, spread)
+        let received = self.local.bcast(messenger, self.leader, theirs).await;
+        self.forward_failure(messenger, received)
     }
 
-    /// Tells this side whether its leader has been able to do its part.
+    /// Agrees on this side whether its leader has been able to do its part.
     pub(super) async fn settle<'s, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,
@@ -111,22 +121,22 @@ impl<'c> InterLink<'c> {
         let mut word = [crossed.map_or_else(|error| self.blame(messenger, &error).word(), |()| 0)];
         let agreed = self.local.agree(messenger, &mut word, |_, mine, theirs| mine.max(theirs)).await;
         crossed?;
-        self.told(messenger, agreed)?;
+        self.forward_failure(messenger, agreed)?;
         let [word] = word;
-        self.heed(word, None)
+        self.check_objection(word, None)
     }
 
-    /// Hands a result on; if it is a failure of the leader's, the other leader gets the error, who
-    /// would wait for this one - unless the failure came from there.
-    pub(super) fn told<'s, R, T: Transport, P: Platform>(
+    /// Returns the result; a failure of the leader's is sent to the other leader, which would wait
+    /// for this one, unless it came from there.
+    pub(super) fn forward_failure<'s, R, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,
         result: Result<R, Error>,
     ) -> Result<R, Error> {
         result.inspect_err(|error| {
-            if self.is_leader() && error.context != self.line.names {
+            if self.is_leader() && error.context != self.other.call.name_context {
                 let blame = self.blame(messenger, error);
-                self.line.warn(messenger, blame, (self.partner.0, self.partner.0));
+                self.other.call.warn(messenger, blame, ExchangeRanks::both(self.other.rank));
             }
         })
     }
@@ -141,8 +151,8 @@ impl<'c> InterLink<'c> {
         let (local, peer) = (self.local.comm(), error.peer().unwrap_or(Rank::NULL));
         let process = match error.context {
             // An error from the other leader, who names ranks of the world.
-            context if context == self.line.names => Some(PeerId(peer.0)),
-            context if is_gone && context == self.line.comm.context() => Some(self.partner.1),
+            context if context == self.other.call.name_context => Some(PeerId(peer.0)),
+            context if is_gone && context == self.other.call.comm.context() => Some(self.other.process),
             context if is_gone && context == local.context() => {
                 messenger.endpoint().process_of(local, peer).ok()
             }
@@ -166,7 +176,7 @@ impl<'c> InterLink<'c> {
 
 impl Participants for InterLink<'_> {
     fn operation(&self) -> Operation {
-        self.line.operation
+        self.other.call.operation
     }
 
     fn parent(&self) -> &Comm {
@@ -182,7 +192,7 @@ impl Participants for InterLink<'_> {
     }
 
     fn error(&self, cause: Cause, name: u32) -> Error {
-        self.line.error_of(cause, name)
+        self.other.call.error_of(cause, name)
     }
 
     async fn agree<'s, const WORDS: usize, T: Transport, P: Platform>(
@@ -192,7 +202,7 @@ impl Participants for InterLink<'_> {
         combine: impl Fn(usize, u64, u64) -> u64,
     ) -> Result<(), Error> {
         let agreed = self.local.agree(messenger, words, &combine).await;
-        self.told(messenger, agreed)?;
+        self.forward_failure(messenger, agreed)?;
         let (mine, mut theirs) = (*words, [0; WORDS]);
         self.swap(messenger, &mine, &mut theirs).await?;
         for (index, (word, theirs)) in words.iter_mut().zip(theirs).enumerate() {
@@ -208,7 +218,7 @@ impl Participants for InterLink<'_> {
         messenger: &mut impl Messenger<'s, T, P>,
     ) -> Result<(), Error> {
         self.local.flush(messenger).await?;
-        let line = CallTag { comm: self.world.collective(), tag: tag::FLUSH, ..self.line };
+        let call = CallTag { comm: self.world.collective(), tag: tag::FLUSH, ..self.other.call };
         let (me, here) = (self.local.comm().rank().0, self.local.comm().size());
         let there = match self.remote {
             Remote::Of(inter) => inter.remote_size(),
@@ -218,7 +228,7 @@ impl Participants for InterLink<'_> {
         for turn in 0..turns {
             let Some(process) = self.remote(messenger, (turn + turns - me) % turns) else { continue };
             let rank = Rank(process.0);
-            line.exchange::<u8, T, P>(messenger, (rank, &[]), (rank, &mut [])).await?;
+            call.exchange::<u8, T, P>(messenger, ExchangeRanks::both(rank), &[], &mut []).await?;
         }
         Ok(())
     }

@@ -10,6 +10,20 @@ use super::participants::{Objection, Participants};
 use crate::op::Element;
 use crate::tag;
 
+/// The ranks that an exchange is with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ExchangeRanks {
+    pub(super) to: Rank,
+    pub(super) from: Rank,
+}
+
+impl ExchangeRanks {
+    /// An exchange with one rank.
+    pub(super) const fn both(rank: Rank) -> Self {
+        Self { to: rank, from: rank }
+    }
+}
+
 /// The communicator and tag by which the messages of a call are known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallTag {
@@ -18,13 +32,13 @@ pub(super) struct CallTag {
     pub(super) tag: Tag,
     pub(super) operation: Operation,
     /// The context in which notices name ranks.
-    pub(super) names: u32,
+    pub(super) name_context: u32,
 }
 
 impl CallTag {
     pub(super) const fn new(comm: &Comm, tag: Tag, operation: Operation) -> Self {
         let comm = comm.collective();
-        Self { comm, tag, operation, names: comm.context() }
+        Self { comm, tag, operation, name_context: comm.context() }
     }
 
     /// Refuses to work with a rank of the other byte order.
@@ -38,22 +52,23 @@ impl CallTag {
     pub(super) async fn exchange<'s, E: Element, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,
-        (to, mine): (Rank, &[E]),
-        (from, theirs): (Rank, &mut [E]),
+        ExchangeRanks { to, from }: ExchangeRanks,
+        mine: &[E],
+        theirs: &mut [E],
     ) -> Result<(), Error> {
         let (right, mut refused) = (size_of_val(theirs) as u64, [0; NOTICE_BYTES]);
         let &Self { comm, tag, operation, .. } = self;
         let both = MessagePair { operation, comm, tag, to, from, refusal: tag::refusal(tag) };
         let exchanged = messenger.exchange(&both, mine.as_bytes(), theirs.as_mut_bytes(), &mut refused).await;
         if let objection @ Objection { code: 1.., name } = Objection::from_notice(refused) {
-            return Err(self.found(messenger, self.error_of(objection.cause(), name)));
+            return Err(self.raise(messenger, self.error_of(objection.cause(), name)));
         }
         let cause = match exchanged {
             Ok(status) if status.bytes == right => return Ok(()),
             Ok(status) if status.bytes == NOTICE_BYTES as u64 => {
                 let notice = theirs.as_bytes().first_chunk().copied().unwrap_or_default();
                 let objection = Objection::from_notice(notice);
-                return Err(self.found(messenger, self.error_of(objection.cause(), objection.name)));
+                return Err(self.raise(messenger, self.error_of(objection.cause(), objection.name)));
             }
             Err(Error { cause: Cause::Truncated { sent, .. }, .. }) if sent == NOTICE_BYTES as u64 => {
                 Cause::Declined
@@ -62,12 +77,13 @@ impl CallTag {
             Err(error) => return Err(error.within(self.operation)),
         };
         let error = Error::new(self.operation, cause).with(from, self.comm.context(), self.tag);
-        Err(self.found(messenger, error))
+        Err(self.raise(messenger, error))
     }
 
-    /// A failure that the kernel knows nothing of, after what the communicator's policy asks for.
+    /// Returns an error that the kernel knows nothing of, after what the communicator's policy asks
+    /// for.
     #[cold]
-    fn found<'s, T: Transport, P: Platform>(
+    fn raise<'s, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,
         error: Error,
@@ -78,22 +94,22 @@ impl CallTag {
         error
     }
 
-    /// Tells a rank that would wait for messages of this one, and one that would wait until this
-    /// one takes its messages, that this one has failed.
+    /// Sends a notice that this rank has failed to the two ranks of an exchange: one would wait for
+    /// messages of this one, and one until this one takes its messages.
     #[cold]
     pub(super) fn warn<'s, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,
         objection: Objection,
-        (ahead, behind): (Rank, Rank),
+        ExchangeRanks { to, from }: ExchangeRanks,
     ) {
-        let ranks = [(ahead, self.tag), (behind, tag::refusal(self.tag))];
+        let ranks = [(to, self.tag), (from, tag::refusal(self.tag))];
         messenger.notify(&self.comm, objection.notice(), ranks);
     }
 
     /// A failure that the rank of this name is the reason of.
     pub(super) const fn error_of(&self, cause: Cause, name: u32) -> Error {
-        Error::new(self.operation, cause).with(Rank(name), self.names, Tag::NONE)
+        Error::new(self.operation, cause).with(Rank(name), self.name_context, Tag::NONE)
     }
 }
 
@@ -101,7 +117,7 @@ impl CallTag {
 /// in.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LocalRanks<'g> {
-    line: CallTag,
+    call: CallTag,
     me: u32,
     size: u32,
     /// The group of these ranks, if they are not all ranks of the communicator.
@@ -119,9 +135,9 @@ impl<'g> LocalRanks<'g> {
             .endpoint()
             .enter(|scope| scope.collective_tag(comm))
             .map_err(|error| error.within(operation))?;
-        let line = CallTag::new(comm, tag::of_call(tag, operation, 0), operation);
-        line.check_alike(messenger.endpoint().unlike(comm))?;
-        Ok(Self { line, me: comm.rank().0, size: comm.size(), group: None })
+        let call = CallTag::new(comm, tag::of_call(tag, operation, 0), operation);
+        call.check_alike(messenger.endpoint().unlike(comm))?;
+        Ok(Self { call, me: comm.rank().0, size: comm.size(), group: None })
     }
 
     /// The members of a group, which this process is in and which are all in the communicator. The
@@ -134,7 +150,7 @@ impl<'g> LocalRanks<'g> {
         operation: Operation,
     ) -> Result<Self, Error> {
         let refused = |cause| Error::new(operation, cause);
-        let tag = tag::own(tag).map_err(refused)?;
+        let tag = tag::of_user(tag).map_err(refused)?;
         if comm.is_inter() {
             return Err(refused(Cause::Intercommunicator));
         }
@@ -143,18 +159,18 @@ impl<'g> LocalRanks<'g> {
         let process = endpoint.process();
         let outside = Cause::RankOutOfRange { rank: process.0, size: group.size() };
         let me = group.rank_of(process).ok_or(refused(outside))?.0;
-        let line = CallTag::new(comm, tag, operation);
+        let call = CallTag::new(comm, tag, operation);
         let unlike = endpoint.unlike_among(group).and_then(|rank| group.process(rank));
-        line.check_alike(unlike.and_then(|process| endpoint.comm(comm).group().ok()?.rank_of(process)))?;
-        Ok(Self { line, me, size: group.size(), group: Some(*group) })
+        call.check_alike(unlike.and_then(|process| endpoint.comm(comm).group().ok()?.rank_of(process)))?;
+        Ok(Self { call, me, size: group.size(), group: Some(*group) })
     }
 
     /// Its communicator, on the plane of collectives.
     pub(super) const fn comm(&self) -> &Comm {
-        &self.line.comm
+        &self.call.comm
     }
 
-    /// The rank in the communicator of the one who sits `distance` places further on.
+    /// The rank in the communicator of the rank `distance` places further on.
     fn rank<'s, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,
@@ -163,53 +179,56 @@ impl<'g> LocalRanks<'g> {
         let index = (u64::from(self.me) + u64::from(distance)) % u64::from(self.size.max(1));
         let Some(group) = &self.group else { return Ok(Rank(index as u32)) };
         let endpoint = messenger.endpoint();
-        let parent = endpoint.comm(&self.line.comm).group()?;
+        let parent = endpoint.comm(&self.call.comm).group()?;
         let rank = group.process(Rank(index as u32)).and_then(|process| parent.rank_of(process));
-        rank.ok_or(Error::new(self.line.operation, Cause::Stale))
+        rank.ok_or(Error::new(self.call.operation, Cause::Stale))
     }
 
-    /// The ranks in the communicator of those who sit `distance` places further on, and as many
-    /// back.
+    /// The ranks in the communicator of those `distance` places further on, and as many back.
     fn ranks_at<'s, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,
         distance: u32,
-    ) -> Result<[Rank; 2], Error> {
+    ) -> Result<ExchangeRanks, Error> {
         let back = self.size.saturating_sub(distance);
-        Ok([self.rank(messenger, distance)?, self.rank(messenger, back)?])
+        Ok(ExchangeRanks { to: self.rank(messenger, distance)?, from: self.rank(messenger, back)? })
     }
 
     /// Sends to the one `ahead` places further on, and receives from the one as many places back.
-    pub(super) async fn pass<'s, E: Element, T: Transport, P: Platform>(
+    pub(super) async fn shift<'s, E: Element, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,
         ahead: u32,
         mine: &[E],
         theirs: &mut [E],
     ) -> Result<(), Error> {
-        let [to, from] = self.ranks_at(messenger, ahead)?;
-        let passed = self.line.exchange(messenger, (to, mine), (from, theirs)).await;
-        passed.inspect_err(|error| self.warn(messenger, error))
+        let ranks = self.ranks_at(messenger, ahead)?;
+        let shifted = self.call.exchange(messenger, ranks, mine, theirs).await;
+        shifted.inspect_err(|error| self.warn(messenger, error))
     }
 
-    /// Like [`pass`](Self::pass), but what is empty is not sent, and not waited for.
-    pub(super) async fn pass_some<'s, E: Element, T: Transport, P: Platform>(
+    /// Like [`shift`](Self::shift), but what is empty is not sent, and not waited for.
+    pub(super) async fn shift_nonempty<'s, E: Element, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,
         ahead: u32,
         mine: &[E],
         theirs: &mut [E],
     ) -> Result<(), Error> {
-        let [to, from] = self.ranks_at(messenger, ahead)?;
-        let to = if mine.is_empty() { Rank::NULL } else { to };
-        let from = if theirs.is_empty() { Rank::NULL } else { from };
-        let passed = self.line.exchange(messenger, (to, mine), (from, theirs)).await;
-        passed.inspect_err(|error| self.warn(messenger, error))
+        let mut ranks = self.ranks_at(messenger, ahead)?;
+        if mine.is_empty() {
+            ranks.to = Rank::NULL;
+        }
+        if theirs.is_empty() {
+            ranks.from = Rank::NULL;
+        }
+        let shifted = self.call.exchange(messenger, ranks, mine, theirs).await;
+        shifted.inspect_err(|error| self.warn(messenger, error))
     }
 
     /// Sends what the one at `root` has to all others, each of which has room for it. A binomial
     /// tree whose edges are those of [`agree`](Participants::agree).
-    pub(super) async fn spread<'s, E: Element, T: Transport, P: Platform>(
+    pub(super) async fn bcast<'s, E: Element, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,
         root: u32,
@@ -220,17 +239,17 @@ impl<'g> LocalRanks<'g> {
         while distance < self.size {
             let next = distance.saturating_mul(2);
             if place < distance && place + distance < self.size {
-                self.pass_some(messenger, distance, data, &mut []).await?;
+                self.shift_nonempty(messenger, distance, data, &mut []).await?;
             } else if (distance..next).contains(&place) {
-                self.pass_some(messenger, distance, &[], data).await?;
+                self.shift_nonempty(messenger, distance, &[], data).await?;
             }
             distance = next;
         }
         Ok(())
     }
 
-    /// Sends the error to all ranks that may wait for this one in the rest of the call: they sit 1,
-    /// 2, 4, ... places further on and back. They fail by that and send it to others, so that after
+    /// Sends the error to all ranks that may wait for this one in the rest of the call: those 1, 2,
+    /// 4, ... places further on and back. They fail by that and send it to others, so that after
     /// a death no rank waits for ever.
     #[cold]
     fn warn<'s, T: Transport, P: Platform>(&self, messenger: &mut impl Messenger<'s, T, P>, error: &Error) {
@@ -238,15 +257,15 @@ impl<'g> LocalRanks<'g> {
         let about = error.peer().filter(|_| is_gone).map_or(self.name(), |peer| peer.0);
         let objection = Objection::new(error.cause, about);
         for bit in 0..u32::BITS - self.size.saturating_sub(1).leading_zeros() {
-            let Ok([ahead, behind]) = self.ranks_at(messenger, 1 << bit) else { return };
-            self.line.warn(messenger, objection, (ahead, behind));
+            let Ok(ranks) = self.ranks_at(messenger, 1 << bit) else { return };
+            self.call.warn(messenger, objection, ranks);
         }
     }
 }
 
 impl Participants for LocalRanks<'_> {
     fn operation(&self) -> Operation {
-        self.line.operation
+        self.call.operation
     }
 
     fn parent(&self) -> &Comm {
@@ -255,15 +274,15 @@ impl Participants for LocalRanks<'_> {
 
     /// The communicator's slot, which no other one of its ranks has, and the call's place on it.
     fn order(&self) -> u32 {
-        self.line.comm.context() << 16 | u32::from(tag::place(self.line.tag))
+        self.call.comm.context() << 16 | u32::from(tag::order(self.call.tag))
     }
 
     fn name(&self) -> u32 {
-        self.line.comm.rank().0
+        self.call.comm.rank().0
     }
 
     fn error(&self, cause: Cause, name: u32) -> Error {
-        self.line.error_of(cause, name)
+        self.call.error_of(cause, name)
     }
 
     /// Dissemination (Hensgen, Finkel and Manber, "Two algorithms for barrier
@@ -278,7 +297,7 @@ impl Participants for LocalRanks<'_> {
         let mut distance = 1;
         while distance < self.size {
             let (mine, mut theirs) = (*words, [0; WORDS]);
-            self.pass(messenger, distance, &mine, &mut theirs).await?;
+            self.shift(messenger, distance, &mine, &mut theirs).await?;
             for (index, (word, theirs)) in words.iter_mut().zip(theirs).enumerate() {
                 *word = combine(index, *word, theirs);
             }
@@ -292,7 +311,7 @@ impl Participants for LocalRanks<'_> {
         messenger: &mut impl Messenger<'s, T, P>,
     ) -> Result<(), Error> {
         for distance in 1..self.size {
-            self.pass::<u8, T, P>(messenger, distance, &[], &mut []).await?;
+            self.shift::<u8, T, P>(messenger, distance, &[], &mut []).await?;
         }
         Ok(())
     }

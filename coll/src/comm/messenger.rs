@@ -1,5 +1,5 @@
-//! The needs of a call that makes a communicator: its endpoint between two waits, and messages to
-//! other ranks.
+//! The endpoint and the messages of a call that makes a communicator, whether it blocks or is a
+//! future.
 
 use core::future::{Future, poll_fn};
 use core::ops::DerefMut;
@@ -17,7 +17,8 @@ use crate::caller::Caller;
 /// that takes none has failed as well.
 const NOTICE_MAX: Duration = Duration::from_millis(10);
 
-/// Bytes of the message by which a rank that has failed alone tells those who would wait for it.
+/// Bytes of the message by which a rank that has failed alone notifies the ranks that would wait
+/// for it.
 pub const NOTICE_BYTES: usize = 5;
 
 /// Two messages: one to a rank, and one from a rank.

@@ -49,7 +49,7 @@ pub(super) trait Participants {
         let mut words = [self.objection(own)];
         self.agree(messenger, &mut words, |_, mine, theirs| mine.max(theirs)).await?;
         let [objection] = words;
-        let heeded = self.heed(objection, own);
+        let heeded = self.check_objection(objection, own);
         heeded.inspect_err(|error| self.raise(messenger, *error))
     }
 
@@ -70,7 +70,7 @@ pub(super) trait Participants {
     }
 
     /// Turns the greatest objection into an error that names its rank.
-    fn heed(&self, objection: u64, own: Option<Cause>) -> Result<(), Error> {
+    fn check_objection(&self, objection: u64, own: Option<Cause>) -> Result<(), Error> {
         match (own, Objection::from_word(objection)) {
             (Some(cause), _) => Err(Error::new(self.operation(), cause)),
             (None, None) => Ok(()),
@@ -122,8 +122,8 @@ impl Objection {
         if code == 0 { None } else { Some(Self { code, name: word as u32 }) }
     }
 
-    /// The message by which a rank that has failed alone tells those who would wait for it: no
-    /// other message of a call has as many bytes.
+    /// The message by which a rank that has failed alone notifies those that would wait for it:
+    /// no other message of a call has as many bytes.
     pub(super) const fn notice(self) -> [u8; NOTICE_BYTES] {
         let [a, b, c, d] = self.name.to_le_bytes();
         [self.code, a, b, c, d]
@@ -155,16 +155,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_objection_is_told_by_word_and_by_notice() {
+    fn an_objection_is_the_same_as_a_word_and_as_a_notice() {
         let what = Resource::GroupPieces;
-        for (cause, told) in [
+        for (cause, notified) in [
             (Cause::TooSmall { what, need: 3, have: 1 }, Cause::Full(what)),
             (Cause::Overlap { rank: 70_000 }, Cause::Overlap { rank: 70_000 }),
             (Cause::PeerDead, Cause::PeerDead),
             (Cause::TimedOut, Cause::Declined),
         ] {
             let objection = Objection::new(cause, 70_000);
-            assert_eq!(objection.cause(), told);
+            assert_eq!(objection.cause(), notified);
             assert_eq!(Objection::from_word(objection.word()), Some(objection));
             assert_eq!(Objection::from_notice(objection.notice()), objection);
         }

@@ -82,13 +82,13 @@ pub async fn isplit<'s, T: Transport, P: Platform>(
     let own = SplitChoice::new(colour, key, comm.rank(), messenger.endpoint().process());
     let (what, need, have) = (Resource::Scratch, comm.size(), scratch.len() as u32);
     let choices = scratch.get_mut(..need as usize).ok_or(Cause::TooSmall { what, need, have });
-    let objection = choices.as_ref().err().copied();
+    let is_member = choices.as_ref().map(|_| own.is_in()).map_err(|cause| *cause);
     let list = async |messenger: &mut _| {
         let choices = choices.map_err(|cause| Error::new(Operation::Split, cause))?;
         gather(messenger, &local_ranks, own, choices).await?;
         Ok(Members::These(processes(select(choices, &own))))
     };
-    make_listed(messenger, &local_ranks, (own.is_in(), objection), list).await
+    make_listed(messenger, &local_ranks, is_member, list).await
 }
 
 /// Splits `comm` into groups of ranks that share something - memory, a node, a board: what,
@@ -143,7 +143,7 @@ pub(super) async fn gather<'s, T: Transport, P: Platform>(
     while let Some((have, rest)) = choices.split_at_mut_checked(known).filter(|(_, rest)| !rest.is_empty()) {
         let count = known.min(rest.len());
         let (Some(mine), Some(theirs)) = (have.get(..count), rest.get_mut(..count)) else { break };
-        local_ranks.pass(messenger, known as u32, mine, theirs).await?;
+        local_ranks.shift(messenger, known as u32, mine, theirs).await?;
         known += count;
     }
     Ok(())

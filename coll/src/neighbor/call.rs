@@ -7,9 +7,9 @@ use aldis_kernel::Scope;
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use zerocopy::IntoBytes;
 
-use super::{Linear, Neighbourhood};
+use super::{Linear, NeighborList};
 use crate::algorithms::algorithms;
-use crate::algorithms::neighbor::Act;
+use crate::algorithms::neighbor::NeighborAction;
 use crate::block_call::Division;
 use crate::caller::Caller;
 use crate::collective::{Beginning, BlockMemory, CallMemory, Collective, Input, Planned};
@@ -21,7 +21,7 @@ use crate::shared::{self, Around, GivenBlocks, Neighbors};
 
 /// A collective among neighbours, described and not yet begun. It is [run](Self::run),
 /// [started](Self::start), or made to be started many times ([`persistent`](Self::persistent)), on
-/// a [`Neighbourhood`].
+/// a [`NeighborList`].
 #[must_use = "nothing is done before it is run or started"]
 pub struct NeighborCall<'m> {
     /// The call; the number of ranks and the longest block are still open.
@@ -70,11 +70,11 @@ impl<'m> NeighborCall<'m> {
     pub fn run<'s, T: Transport, P: Platform>(
         mut self,
         caller: &mut impl Caller<'s, T, P>,
-        around: &Neighbourhood<'_>,
+        neighbors: &NeighborList<'_>,
     ) -> Result<(), Error> {
-        match self.try_fast_path(caller, around) {
+        match self.try_fast_path(caller, neighbors) {
             Some(done) => done,
-            None => self.run_planned(caller, around),
+            None => self.run_planned(caller, neighbors),
         }
     }
 
@@ -87,9 +87,9 @@ impl<'m> NeighborCall<'m> {
     pub fn start<T: Transport, P: Platform>(
         self,
         scope: &mut Scope<'m, '_, '_, T, P>,
-        around: &'m Neighbourhood<'m>,
+        neighbors: &'m NeighborList<'m>,
     ) -> Result<Collective<'m>, Error> {
-        self.begin(scope, around, Beginning::Now)
+        self.begin(scope, neighbors, Beginning::Now)
     }
 
     /// Makes it, to be started by [`Collective::start`] any number of times.
@@ -100,33 +100,33 @@ impl<'m> NeighborCall<'m> {
     pub fn persistent<T: Transport, P: Platform>(
         self,
         scope: &mut Scope<'m, '_, '_, T, P>,
-        around: &'m Neighbourhood<'m>,
+        neighbors: &'m NeighborList<'m>,
     ) -> Result<Collective<'m>, Error> {
-        self.begin(scope, around, Beginning::Later)
+        self.begin(scope, neighbors, Beginning::Later)
     }
 
     fn begin<T: Transport, P: Platform>(
         self,
         scope: &mut Scope<'m, '_, '_, T, P>,
-        around: &'m Neighbourhood<'m>,
+        neighbors: &'m NeighborList<'m>,
         beginning: Beginning,
     ) -> Result<Collective<'m>, Error> {
-        let planned = self.planned(around).beginning(beginning);
-        Collective::begin(scope, &around.comm, planned, self.lent(around))
+        let planned = self.planned(neighbors).beginning(beginning);
+        Collective::begin(scope, &neighbors.comm, planned, self.lent(neighbors))
     }
 
     #[inline(always)]
-    const fn linear<'n>(&self, around: &'n Neighbourhood<'n>) -> &'n Linear<'n> {
+    const fn linear<'n>(&self, neighbors: &'n NeighborList<'n>) -> &'n Linear<'n> {
         match self.call.operation {
-            Operation::NeighborAllgather | Operation::NeighborAllgatherv => &around.gather,
-            _ => &around.exchange,
+            Operation::NeighborAllgather | Operation::NeighborAllgatherv => &neighbors.gather,
+            _ => &neighbors.exchange,
         }
     }
 
     /// The longest block.
-    fn count(&self, around: &Neighbourhood<'_>) -> Result<usize, Cause> {
+    fn count(&self, neighbors: &NeighborList<'_>) -> Result<usize, Cause> {
         let (blocks, given) = (&self.divided.layout, &self.given.layout);
-        let (sources, destinations) = (around.sources, around.destinations);
+        let (sources, destinations) = (neighbors.sources, neighbors.destinations);
         let (count, of_input) = (self.divided.longest(sources)?, self.given.longest(destinations)?);
         let differ = match blocks {
             Layout::Even => count != of_input && sources > 0 && destinations > 0,
@@ -138,9 +138,10 @@ impl<'m> NeighborCall<'m> {
             return mismatch(of_input, count);
         }
         // What a rank has for itself is not sent to it by a message.
-        let copies = self.linear(around).lines.iter().filter(|line| line.act == Act::Copy);
-        for line in copies {
-            let (left, right) = (given.len(line.given, of_input), blocks.len(line.block, count));
+        let copies =
+            self.linear(neighbors).entries.iter().filter(|entry| entry.action == NeighborAction::Copy);
+        for entry in copies {
+            let (left, right) = (given.len(entry.given, of_input), blocks.len(entry.block, count));
             if left != right {
                 return mismatch(left, right);
             }
@@ -153,13 +154,13 @@ impl<'m> NeighborCall<'m> {
     }
 
     #[inline(always)]
-    const fn of(&self, around: &Neighbourhood<'_>, count: usize) -> Call {
-        Call { size: around.comm.size(), count, ..self.call }
+    const fn of(&self, neighbors: &NeighborList<'_>, count: usize) -> Call {
+        Call { size: neighbors.comm.size(), count, ..self.call }
     }
 
-    fn planned(&self, around: &Neighbourhood<'_>) -> Planned {
-        let count = self.count(around);
-        let call = self.of(around, count.unwrap_or(0));
+    fn planned(&self, neighbors: &NeighborList<'_>) -> Planned {
+        let count = self.count(neighbors);
+        let call = self.of(neighbors, count.unwrap_or(0));
         let spec = CallSpec { call, root: 0, kernel: None, candidates: algorithms(call.operation) };
         let planned = Planned::new(&spec, &self.options);
         match count {
@@ -168,8 +169,8 @@ impl<'m> NeighborCall<'m> {
         }
     }
 
-    fn lent(self, around: &'m Neighbourhood<'m>) -> CallMemory<'m> {
-        let own: Option<&dyn Schedule> = Some(self.linear(around));
+    fn lent(self, neighbors: &'m NeighborList<'m>) -> CallMemory<'m> {
+        let own: Option<&dyn Schedule> = Some(self.linear(neighbors));
         // Blocks of one length are one stretch: there may be more or fewer of them than ranks.
         let layouts = match self.divided.layout {
             Layout::Even => [Layout::Whole, Layout::Even],
@@ -185,15 +186,16 @@ impl<'m> NeighborCall<'m> {
     fn try_fast_path<'s, T: Transport, P: Platform>(
         &mut self,
         caller: &mut impl Caller<'s, T, P>,
-        around: &Neighbourhood<'_>,
+        neighbors: &NeighborList<'_>,
     ) -> Option<Result<(), Error>> {
         if !T::HAS_CONTROL_SLOTS || !shared::is_in_control_slots(self.call.operation) {
             return None;
         }
-        let (options, call, comm) = (self.options, self.of(around, self.count(around).ok()?), &around.comm);
-        let lines = self.linear(around).lines;
+        let (options, call, comm) =
+            (self.options, self.of(neighbors, self.count(neighbors).ok()?), &neighbors.comm);
+        let entries = self.linear(neighbors).entries;
         let input = GivenBlocks { memory: &self.input, layout: self.given.layout };
-        let neighbors = Neighbors { rank: comm.rank().0, lines, is_grid: around.is_grid };
+        let neighbors = Neighbors { rank: comm.rank().0, entries, is_grid: neighbors.is_grid };
         let role = Around::new(&call, neighbors, input, self.divided.layout)?;
         let done = options.try_fast_path_as(caller, comm, &call, &role, self.data)?;
         if done.is_ok() && role.is_long() { None } else { Some(done) }
@@ -204,10 +206,10 @@ impl<'m> NeighborCall<'m> {
     fn run_planned<'s, T: Transport, P: Platform>(
         self,
         caller: &mut impl Caller<'s, T, P>,
-        around: &Neighbourhood<'_>,
+        neighbors: &NeighborList<'_>,
     ) -> Result<(), Error> {
-        let planned = self.planned(around);
-        planned.run_on(caller, &around.comm, self.lent(around))
+        let planned = self.planned(neighbors);
+        planned.run_on(caller, &neighbors.comm, self.lent(neighbors))
     }
 }
 

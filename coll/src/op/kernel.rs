@@ -1,4 +1,4 @@
-//! Operations with the types erased.
+//! Reductions on bytes, whose operation and element type are known when the program runs.
 
 use core::marker::PhantomData;
 use core::num::NonZeroU32;

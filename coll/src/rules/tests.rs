@@ -2,6 +2,7 @@ use std::string::ToString;
 
 use super::*;
 use crate::op::Sum;
+use crate::schedule::Algorithm;
 use crate::{allreduce, bcast};
 
 fn taken(rules: &'static Rules, call: Call, options: &Options) -> Option<&'static str> {
@@ -9,7 +10,7 @@ fn taken(rules: &'static Rules, call: Call, options: &Options) -> Option<&'stati
     Some(ruling.selected.plan.algorithm.name())
 }
 
-const fn allreduce_by(algorithm: crate::schedule::Algorithm, least: u64, most: u64) -> Rule {
+const fn allreduce_by(algorithm: Algorithm, least: u64, most: u64) -> Rule {
     Rule {
         operation: Some(Operation::Allreduce),
         bytes: Extent { least, most },

@@ -3,11 +3,14 @@
 use aldis_kernel::hal::Operation;
 
 pub(crate) use super::WIDTH_MAX;
-use super::along::Way;
+use super::variant::Pattern;
 use super::{Instance, Span, Step, Work};
 
-/// The message with `index` of a round of `WIDTH` exchanges, in which a rank sends what is `given`
-/// for each other and gets its block; how much further the index is, behind the last.
+/// Returns the message with `index` of a round of `WIDTH` exchanges, in which a rank sends what is
+/// `given` for each other and gets its block.
+///
+/// # Errors
+/// The number of local steps before the one with this index, if it is behind the last message.
 pub(crate) fn message<const WIDTH: u32>(
     instance: &Instance,
     round: u32,
@@ -41,7 +44,7 @@ pub(crate) fn work(size: u32, count: usize, width: u32) -> Work {
 /// The all-to-all by so many exchanges a round; the first round also copies what is a rank's own.
 pub(crate) struct Exchanges<const WIDTH: u32>;
 
-impl<const WIDTH: u32> Way for Exchanges<WIDTH> {
+impl<const WIDTH: u32> Pattern for Exchanges<WIDTH> {
     const OPERATION: Operation = Operation::Alltoall;
 
     fn rounds(instance: &Instance) -> u32 {

@@ -3,22 +3,22 @@
 
 use super::{IN_FLIGHT_MAX, Work};
 
-/// Ranks of a turn.
+/// Ranks of a round.
 const WIDTH: u32 = IN_FLIGHT_MAX as u32;
 
-/// Turns until all others have had theirs.
-pub(crate) fn turns(size: u32) -> u32 {
+/// Rounds until all others have had theirs.
+pub(crate) fn rounds(size: u32) -> u32 {
     size.saturating_sub(1).div_ceil(WIDTH)
 }
 
-/// The turn of a place that is not 0.
-pub(crate) fn turn(place: u32) -> u32 {
+/// Returns the round of a place that is not 0.
+pub(crate) fn round_of(place: u32) -> u32 {
     place.saturating_sub(1) / WIDTH
 }
 
-/// The place that is the turn's number `index`, if there is one.
-pub(crate) fn place(size: u32, turn: u32, index: u32) -> Option<u32> {
-    let place = turn.checked_mul(WIDTH)?.checked_add(index)?.checked_add(1)?;
+/// The place with `index` in a round, if there is one.
+pub(crate) fn place(size: u32, round: u32, index: u32) -> Option<u32> {
+    let place = round.checked_mul(WIDTH)?.checked_add(index)?.checked_add(1)?;
     (index < WIDTH && place < size).then_some(place)
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn work(size: u32, count: usize) -> Work {
     if count == 0 {
         return Work::default();
     }
-    let (rounds, messages) = (u64::from(turns(size)), u64::from(size.saturating_sub(1)));
+    let (rounds, messages) = (u64::from(rounds(size)), u64::from(size.saturating_sub(1)));
     Work {
         rounds,
         fan: messages - rounds,

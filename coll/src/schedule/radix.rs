@@ -3,18 +3,18 @@
 
 use super::{WIDTH_MAX, Work};
 
-/// The exchanges of a round.
+/// The digits of the exchanges of a round, at one power of the radix.
 #[derive(Clone, Copy)]
-pub(crate) struct RoundTurn {
+pub(crate) struct RoundDigits {
     /// The power of the radix.
     pub(crate) distance: u32,
     /// The first digit.
     first: u32,
-    /// Digits, one after the other: at least 1.
-    pub(crate) digits: u32,
+    /// The number of digits, one after the other: at least 1.
+    pub(crate) count: u32,
 }
 
-impl RoundTurn {
+impl RoundDigits {
     /// The digit of the exchange with `index`.
     pub(crate) const fn digit(&self, index: u32) -> u32 {
         self.first.saturating_add(index)
@@ -27,7 +27,7 @@ impl RoundTurn {
 }
 
 /// The rounds of `size` ranks. Distances of the size and more are left out.
-pub(crate) fn turns(size: u32, radix: u32) -> impl Iterator<Item = RoundTurn> {
+pub(crate) fn rounds(size: u32, radix: u32) -> impl Iterator<Item = RoundDigits> {
     let mut next = (1_u32, 1);
     core::iter::from_fn(move || {
         let (distance, first) = next;
@@ -38,15 +38,15 @@ pub(crate) fn turns(size: u32, radix: u32) -> impl Iterator<Item = RoundTurn> {
             past if past > all => (distance.checked_mul(radix).unwrap_or(0), 1),
             more => (distance, more),
         };
-        Some(RoundTurn { distance, first, digits })
+        Some(RoundDigits { distance, first, count: digits })
     })
 }
 
 /// The rounds, and the exchanges beyond the first of each.
 pub(crate) fn work(size: u32, radix: u32) -> Work {
-    turns(size, radix).fold(Work::default(), |all, turn| Work {
+    rounds(size, radix).fold(Work::default(), |all, digits| Work {
         rounds: all.rounds + 1,
-        fan: all.fan + u64::from(turn.digits - 1),
+        fan: all.fan + u64::from(digits.count - 1),
         ..all
     })
 }

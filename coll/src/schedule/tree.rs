@@ -20,7 +20,7 @@ pub(crate) trait Tree {
     fn turns(size: u32) -> Range<u32>;
 
     /// The turn in which `place` receives, and the place from which it does; `None` for the root.
-    fn heard(size: u32, place: u32) -> Option<(u32, u32)>;
+    fn parent(size: u32, place: u32) -> Option<(u32, u32)>;
 
     /// The place that `place` sends to in this turn.
     fn child(size: u32, place: u32, turn: u32) -> Option<u32>;
@@ -43,7 +43,7 @@ pub(crate) trait Tree {
     /// Returns the edge of a place in a round of a broadcast, in the order of the turns.
     fn edge_at(size: u32, place: u32, round: u32, index: u32) -> Option<Edge> {
         let turns = round.checked_mul(Self::WIDTH)?..round.checked_add(1)?.checked_mul(Self::WIDTH)?;
-        match Self::heard(size, place) {
+        match Self::parent(size, place) {
             Some((turn, parent)) if turns.contains(&turn) => (index == 0).then_some(Edge::Parent(parent)),
             _ => turns.filter_map(|turn| Self::child(size, place, turn)).nth(index as usize).map(Edge::Child),
         }
@@ -78,7 +78,7 @@ impl Tree for Flat {
         0..size.saturating_sub(1)
     }
 
-    fn heard(_size: u32, place: u32) -> Option<(u32, u32)> {
+    fn parent(_size: u32, place: u32) -> Option<(u32, u32)> {
         Some((place.checked_sub(1)?, 0))
     }
 
@@ -128,7 +128,7 @@ impl<const CHAINS: u32> Tree for Chains<CHAINS> {
         0..if base == 0 { longer } else { (CHAINS - 1).saturating_add(base) }
     }
 
-    fn heard(size: u32, place: u32) -> Option<(u32, u32)> {
+    fn parent(size: u32, place: u32) -> Option<(u32, u32)> {
         let (chain, before) = Self::link(size, place.checked_sub(1)?);
         Some((chain.saturating_add(before), if before == 0 { 0 } else { place - 1 }))
     }
@@ -169,7 +169,7 @@ impl Tree for Binary {
         0..if deepest == 0 { 0 } else { 2 * (deepest - 1) + (size - before).min(2) }
     }
 
-    fn heard(_size: u32, place: u32) -> Option<(u32, u32)> {
+    fn parent(_size: u32, place: u32) -> Option<(u32, u32)> {
         let behind_root = place.checked_sub(1)?;
         Some((2 * (Self::level(place) - 1) + behind_root % 2, behind_root / 2))
     }
@@ -206,7 +206,7 @@ impl<const BITS: u32> Tree for Knomial<BITS> {
         end.min(Self::WIDTH - highest)..end
     }
 
-    fn heard(size: u32, place: u32) -> Option<(u32, u32)> {
+    fn parent(size: u32, place: u32) -> Option<(u32, u32)> {
         let lowest = if place == 0 { return None } else { place.trailing_zeros() / BITS };
         let digit = (place >> (BITS * lowest)) & Self::WIDTH;
         let round = Self::digits(size).checked_sub(lowest + 1)?;
@@ -236,30 +236,30 @@ mod tests {
     /// Every place receives once, from one that has received in an earlier round; and what the
     /// closed forms say is so.
     fn check<T: Tree>(size: u32) {
-        let mut heard: Vec<(u32, u32, u32)> = Vec::new();
+        let mut edges: Vec<(u32, u32, u32)> = Vec::new();
         let turns = T::turns(size);
         for turn in 0..turns.end + 9 {
             let sent = (0..size).filter_map(|place| Some((turn, place, T::child(size, place, turn)?)));
-            let before = heard.len();
-            heard.extend(sent);
-            assert_eq!(turns.contains(&turn), heard.len() > before, "size {size} turn {turn}");
+            let before = edges.len();
+            edges.extend(sent);
+            assert_eq!(turns.contains(&turn), edges.len() > before, "size {size} turn {turn}");
         }
-        assert_eq!(heard.len() as u32, size - 1);
-        for &(turn, parent, place) in &heard {
-            assert_eq!(T::heard(size, place), Some((turn, parent)), "size {size} place {place}");
-            let parents_turn = T::heard(size, parent).map(|(turn, _)| turn);
+        assert_eq!(edges.len() as u32, size - 1);
+        for &(turn, parent, place) in &edges {
+            assert_eq!(T::parent(size, place), Some((turn, parent)), "size {size} place {place}");
+            let parents_turn = T::parent(size, parent).map(|(turn, _)| turn);
             assert!(parents_turn.is_none_or(|earlier| earlier / T::WIDTH < turn / T::WIDTH));
         }
-        assert_eq!(T::heard(size, 0), None);
+        assert_eq!(T::parent(size, 0), None);
         let mut children = vec![0; size as usize];
-        heard.iter().for_each(|(_, parent, _)| children[*parent as usize] += 1);
+        edges.iter().for_each(|(_, parent, _)| children[*parent as usize] += 1);
         let (of_root, of_others) = (children[0], children.iter().skip(1).max().copied().unwrap_or(0));
         let (root, other) = T::busiest(size);
         assert_eq!((of_root, of_root.max(1 + of_others)), (root, root.max(1 + other)), "size {size}");
         for round in 0..T::rounds(size) {
             let in_round = |turn: &u32| turn / T::WIDTH == round;
             let mut parents: Vec<u32> =
-                heard.iter().filter(|(turn, ..)| in_round(turn)).map(|(_, parent, _)| *parent).collect();
+                edges.iter().filter(|(turn, ..)| in_round(turn)).map(|(_, parent, _)| *parent).collect();
             parents.sort_unstable();
             let most = parents.chunk_by(|one, next| one == next).map(<[u32]>::len).max();
             assert_eq!(most, Some(turns.clone().filter(in_round).count()), "size {size} round {round}");
@@ -283,7 +283,7 @@ mod tests {
     fn check_last<T: Tree>() {
         let size = u32::MAX;
         for place in [1, 2, 3, 1 << 30, 1 << 31, size - 2, size - 1] {
-            let (turn, parent) = T::heard(size, place).unwrap();
+            let (turn, parent) = T::parent(size, place).unwrap();
             assert!(T::turns(size).contains(&turn), "{turn} {place}");
             assert_eq!(T::child(size, parent, turn), Some(place));
         }

@@ -26,7 +26,7 @@ use super::chunks::ChunkRun;
 use super::pairs::{IN_CHUNKS, Pair};
 use super::table::{self, Packing};
 use super::{Role, SLOT_BYTES, Stopped, Task};
-use crate::algorithms::neighbor::{Act, Line};
+use crate::algorithms::neighbor::{NeighborAction, NeighborEntry};
 use crate::layout::Layout;
 use crate::op::copy;
 use crate::select::Call;
@@ -38,7 +38,7 @@ const FEW: u32 = 8;
 pub(crate) struct Around<'m> {
     task: Task,
     /// With whom it exchanges what.
-    lines: &'m [Line],
+    entries: &'m [NeighborEntry],
     input: &'m [u8],
     given: Layout<'m>,
     taken: Layout<'m>,
@@ -58,7 +58,7 @@ pub(crate) struct Around<'m> {
 pub(crate) struct Neighbors<'m> {
     pub(crate) rank: u32,
     /// With whom it exchanges what.
-    pub(crate) lines: &'m [Line],
+    pub(crate) entries: &'m [NeighborEntry],
     /// True for a grid, where what a rank sends one way arrives from the other.
     pub(crate) is_grid: bool,
 }
@@ -69,7 +69,7 @@ impl<'m> Around<'m> {
     #[inline]
     pub(crate) fn new(
         call: &Call,
-        Neighbors { rank, lines, is_grid }: Neighbors<'m>,
+        Neighbors { rank, entries, is_grid }: Neighbors<'m>,
         input: GivenBlocks<'m>,
         taken: Layout<'m>,
     ) -> Option<Self> {
@@ -80,7 +80,7 @@ impl<'m> Around<'m> {
         let block_bytes = count.saturating_mul(element_bytes as usize);
         let (is_long, heard) = (Cell::new(false), Cell::new(None));
         let mut this =
-            Self { task, lines, input, given, taken, block_bytes, is_known, passes: false, is_long, heard };
+            Self { task, entries, input, given, taken, block_bytes, is_known, passes: false, is_long, heard };
         if this.has_table() {
             this.task.bytes = this.table_bytes().saturating_add(this.given_bytes());
         }
@@ -127,8 +127,8 @@ impl<'m> Around<'m> {
     /// Returns the entries of one kind: what is exchanged with one of them several times stands
     /// together, in the order of both.
     #[inline]
-    fn all(&self, act: Act) -> impl Iterator<Item = &'m Line> + use<'m> {
-        self.lines.iter().filter(move |line| line.act == act)
+    fn all(&self, act: NeighborAction) -> impl Iterator<Item = &'m NeighborEntry> + use<'m> {
+        self.entries.iter().filter(move |entry| entry.action == act)
     }
 
     /// Returns the place of a block in a buffer that is divided so.
@@ -152,7 +152,7 @@ impl<'m> Around<'m> {
         if self.is_gather() {
             return self.input.len();
         }
-        let sent = self.all(Act::Send).map(|line| self.block(self.given, line.block).len());
+        let sent = self.all(NeighborAction::Send).map(|entry| self.block(self.given, entry.block).len());
         sent.fold(0, usize::saturating_add)
     }
 
@@ -161,8 +161,8 @@ impl<'m> Around<'m> {
     #[inline]
     fn takes(&self, from: u32) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
         let mut end = 0_usize;
-        self.all(Act::Receive).filter(move |line| line.rank == from).map(move |line| {
-            let into = self.block(self.taken, line.block);
+        self.all(NeighborAction::Receive).filter(move |entry| entry.rank == from).map(move |entry| {
+            let into = self.block(self.taken, entry.block);
             let start = if self.is_gather() { 0 } else { end };
             end = start.saturating_add(into.len());
             (start..end, into)
@@ -197,10 +197,12 @@ impl<'m> Around<'m> {
     /// Writes the table and all blocks into a slot.
     fn pack(&self, slot: &mut [u8]) -> Result<(), Cause> {
         let mut packing = Packing::new(slot, self.table_bytes())?;
-        let mut sent = self.all(Act::Send).peekable();
+        let mut sent = self.all(NeighborAction::Send).peekable();
         for distance in 1..self.task.size {
-            while let Some(line) = sent.next_if(|line| self.distance(self.task.rank, line.rank) == distance) {
-                packing.put(self.input.get(self.block(self.given, line.block)).ok_or(Cause::Stale)?)?;
+            while let Some(entry) =
+                sent.next_if(|entry| self.distance(self.task.rank, entry.rank) == distance)
+            {
+                packing.put(self.input.get(self.block(self.given, entry.block)).ok_or(Cause::Stale)?)?;
             }
             packing.end();
         }
@@ -222,7 +224,7 @@ impl<'m> Around<'m> {
     #[inline]
     fn take_of(&self, from: u32, slot: &[u8], data: &mut [u8]) -> Result<(), Cause> {
         if self.is_known && !self.is_gather() {
-            let mut received = self.all(Act::Receive).filter(|line| line.rank == from);
+            let mut received = self.all(NeighborAction::Receive).filter(|entry| entry.rank == from);
             return received.try_for_each(|to| {
                 let part = slot.get(self.block(self.given, to.turn)).ok_or(Cause::Incompatible)?;
                 put(data, self.block(self.taken, to.block), part)
@@ -241,10 +243,10 @@ impl<'m> Around<'m> {
     /// Copies what this rank has for itself.
     #[inline]
     fn take_own(&self, data: &mut [u8]) -> Result<(), Cause> {
-        self.all(Act::Copy).try_for_each(|line| {
-            let place = if self.is_gather() { 0 } else { line.given };
+        self.all(NeighborAction::Copy).try_for_each(|entry| {
+            let place = if self.is_gather() { 0 } else { entry.given };
             let from = self.input.get(self.block(self.given, place)).ok_or(Cause::Stale)?;
-            put(data, self.block(self.taken, line.block), from)
+            put(data, self.block(self.taken, entry.block), from)
         })
     }
 }
@@ -301,7 +303,7 @@ impl Role for &Around<'_> {
     #[inline]
     fn listens_to(&self, rank: u32) -> bool {
         match self.is_known {
-            true => self.all(Act::Receive).any(|line| line.rank == rank),
+            true => self.all(NeighborAction::Receive).any(|entry| entry.rank == rank),
             false => rank != self.task.rank && !self.is_typed(),
         }
     }
@@ -333,7 +335,7 @@ impl Role for &Around<'_> {
             return Ok(());
         }
         let mut before = None;
-        for from in self.all(Act::Receive).map(|line| line.rank) {
+        for from in self.all(NeighborAction::Receive).map(|entry| entry.rank) {
             if before.replace(from) == Some(from) {
                 continue;
             }
@@ -381,8 +383,8 @@ impl Pair for Around<'_> {
             return into.zip(from).ok_or(Cause::Stale).and_then(|(into, from)| copy(into, from));
         }
         let mut end = 0_usize;
-        for line in self.all(Act::Send) {
-            let block = self.block(self.given, line.block);
+        for entry in self.all(NeighborAction::Send) {
+            let block = self.block(self.given, entry.block);
             let stands = end..end.saturating_add(block.len());
             end = stands.end;
             if let Some((within, to)) = shared(&stands, &part) {

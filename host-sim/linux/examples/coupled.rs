@@ -14,7 +14,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use aldis_coll::allreduce;
-use aldis_coll::comm::{SplitChoice, free, inter, split};
+use aldis_coll::comm::inter::{self, Leaders};
+use aldis_coll::comm::{SplitChoice, free, split};
 use aldis_coll::op::Sum;
 use aldis_kernel::{Comm, Rank, Request, Tag};
 use aldis_linux::HostEndpoint;
@@ -104,7 +105,11 @@ fn coupled(ep: &mut HostEndpoint, options: &Options) -> Result<(), Box<dyn Error
     let mut scratch = vec![SplitChoice::NONE; size as usize];
     let own = split(ep, &world, Some(model as u32), 0, &mut scratch)?.ok_or("a rank of no model")?;
     let other_leader = Rank(if model == ModelKind::Ocean { oceans } else { 0 });
-    let between = inter::create(ep, &own, Rank(0), (&world, other_leader), COUPLING, &mut scratch)?;
+    let between = inter::create(
+        ep,
+        Leaders { local: &own, leader: Rank(0), peer: &world, remote: other_leader, tag: COUPLING },
+        &mut scratch,
+    )?;
 
     let mut part = ModelPart::new(model, options, &own, &between);
     let start = Instant::now();

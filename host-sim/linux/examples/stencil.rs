@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use aldis_coll::comm::{self, Dimension, Grid, dims_create};
-use aldis_coll::neighbor::{Line, Neighbourhood};
+use aldis_coll::neighbor::{NeighborEntry, NeighborList};
 use aldis_coll::{Collective, gather, neighbor_alltoall};
 use aldis_kernel::Rank;
 use aldis_linux::HostEndpoint;
@@ -177,12 +177,12 @@ fn solve(
     field: &mut Field,
     steps: u32,
 ) -> Result<(), Box<dyn Error>> {
-    let mut lines = [Line::NONE; 8];
-    let around = Neighbourhood::new(grid, &mut lines)?;
+    let mut entries = [NeighborEntry::NONE; 8];
+    let neighbors = NeighborList::new(grid, &mut entries)?;
     let (mut sent, mut received) = (vec![0.0; 4 * field.height], vec![0.0; 4 * field.height]);
-    let (around, sent, received) = (&around, &mut sent, &mut received);
+    let (neighbors, sent, received) = (&neighbors, &mut sent, &mut received);
     ep.scope(|scope| {
-        let mut halo: Collective<'_> = neighbor_alltoall(sent, received).persistent(scope, around)?;
+        let mut halo: Collective<'_> = neighbor_alltoall(sent, received).persistent(scope, neighbors)?;
         for _ in 0..steps {
             halo.edit_input(scope, |sent: &mut [f64]| field.pack(sent))?;
             halo.start(scope)?;

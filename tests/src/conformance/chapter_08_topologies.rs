@@ -3,7 +3,7 @@
 use aldis_coll::comm::{
     Dimension, DistributedGraph, Edge, Graph, Grid, Neighbour, SplitChoice, Topology, dims_create, free,
 };
-use aldis_coll::neighbor::{Line, Neighbourhood, neighbor_allgather, neighbor_alltoall};
+use aldis_coll::neighbor::{NeighborEntry, NeighborList, neighbor_allgather, neighbor_alltoall};
 use aldis_hal::{Cause, Platform, Transport};
 use aldis_kernel::{Endpoint, Error, Rank, Tag};
 
@@ -128,12 +128,13 @@ fn halos_are_exchanged_on_a_torus<T: Transport, P: Platform>(ep: &mut Endpoint<'
 fn what_goes_one_way_arrives_from_the_other<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
-    let (world, dimensions, mut lines) = (ep.world(), [along(2, true), along(1, true)], [Line::NONE; 8]);
+    let (world, dimensions, mut entries) =
+        (ep.world(), [along(2, true), along(1, true)], [NeighborEntry::NONE; 8]);
     let grid = Grid::create(ep, &world, &dimensions)?.ok_or("it has two places")?;
-    let around = Neighbourhood::new(&grid, &mut lines)?;
+    let neighbors = NeighborList::new(&grid, &mut entries)?;
     let given = |rank: u32| [0, 1, 2, 3].map(|way| 10 * rank + way);
     let (me, mut got) = (world.rank().0, [0; 4]);
-    neighbor_alltoall(&given(me), &mut got).run(ep, &around)?;
+    neighbor_alltoall(&given(me), &mut got).run(ep, &neighbors)?;
     let ([down, up, ..], [.., west, east]) = (given(1 - me), given(me));
     assert_eq!(got, [up, down, east, west]);
     Ok(free(ep, *grid.comm())?)
@@ -142,17 +143,17 @@ fn what_goes_one_way_arrives_from_the_other<T: Transport, P: Platform>(
 fn neighbours_gather_in_the_order_of_their_lists<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
-    let (world, mut lines) = (ep.world(), [Line::NONE; 6]);
+    let (world, mut entries) = (ep.world(), [NeighborEntry::NONE; 6]);
     let (me, size) = (world.rank().0, world.size());
     let at = |rank: u32| Neighbour { rank: Rank(rank % size), weight: None };
     // Twice the rank behind, and oneself between.
     let (sources, destinations) =
         ([at(me + 1), at(me), at(me + 1)], [at(me + size - 1), at(me + size - 1), at(me)]);
     let graph = DistributedGraph::create_adjacent(ep, &world, &sources, &destinations)?;
-    let around = Neighbourhood::new(&graph, &mut lines)?;
+    let neighbors = NeighborList::new(&graph, &mut entries)?;
     let (mut gathered, mut swapped) = ([9; 3], [9; 3]);
-    neighbor_allgather(&[me], &mut gathered).run(ep, &around)?;
-    neighbor_alltoall(&[0, 1, 2].map(|place| 10 * me + place), &mut swapped).run(ep, &around)?;
+    neighbor_allgather(&[me], &mut gathered).run(ep, &neighbors)?;
+    neighbor_alltoall(&[0, 1, 2].map(|place| 10 * me + place), &mut swapped).run(ep, &neighbors)?;
     let next = (me + 1) % size;
     assert_eq!(gathered, [next, me, next]);
     assert_eq!(swapped, [10 * next, 10 * me + 2, 10 * next + 1]);

@@ -5,6 +5,7 @@ mod again;
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use aldis_coll::comm::inter::Leaders;
 use aldis_coll::comm::{self, SplitChoice};
 use aldis_coll::inter::{self, InterCall, Root, algorithms};
 use aldis_coll::layout::Block;
@@ -46,7 +47,8 @@ impl Sides {
         let key = world.rank().0.cast_signed() * if is_upper { 1 } else { -1 };
         let half = comm::split(endpoint, &world, Some(is_upper.into()), key, &mut scratch).unwrap().unwrap();
         let other = Rank(if is_upper { middle - 1 } else { middle });
-        let between = comm::inter::create(endpoint, &half, Rank(0), (&world, other), Tag(1), &mut scratch);
+        let leaders = Leaders { local: &half, leader: Rank(0), peer: &world, remote: other, tag: Tag(1) };
+        let between = comm::inter::create(endpoint, leaders, &mut scratch);
         comm::free(endpoint, half).unwrap();
         Self { between: between.unwrap(), is_upper }
     }

@@ -2,7 +2,7 @@
 
 use aldis_coll::comm::{Dimension, DistributedGraph, Graph, Grid, Neighbour, Topology, free};
 use aldis_coll::layout::Block;
-use aldis_coll::neighbor::{Line, Neighbourhood};
+use aldis_coll::neighbor::{NeighborEntry, NeighborList};
 use aldis_coll::{
     Options, neighbor_allgather, neighbor_allgatherv, neighbor_alltoall, neighbor_alltoallv,
     neighbor_alltoallw, wait_all,
@@ -86,7 +86,7 @@ impl Unlike {
 /// Exchanges data whose lengths differ, in elements and in bytes.
 fn exchange_unlike(
     ep: &mut Endpoint,
-    around: &Neighbourhood<'_>,
+    neighbors: &NeighborList<'_>,
     meets: &[Option<(u32, u32)>],
     Unlike { times, given, input, list, swapped }: &Unlike,
 ) {
@@ -95,15 +95,15 @@ fn exchange_unlike(
     let (gathers, end) = apart(&lens);
     let gathered = memory(&gathers, end, |at| meets[at as usize].map(|(from, _)| own(from)));
     let mut data = vec![OLD; end];
-    let me = around.comm().rank().0;
-    neighbor_allgatherv(&own(me), &mut data, &gathers).run(ep, around).unwrap();
+    let me = neighbors.comm().rank().0;
+    neighbor_allgatherv(&own(me), &mut data, &gathers).run(ep, neighbors).unwrap();
     assert_eq!(data, gathered);
     let mut data = vec![OLD; swapped.len()];
-    neighbor_alltoallv(input, given, &mut data, list).run(ep, around).unwrap();
+    neighbor_alltoallv(input, given, &mut data, list).run(ep, neighbors).unwrap();
     assert_eq!(&data, swapped);
     let (to, from) = (in_bytes(given), in_bytes(list));
     data.fill(OLD);
-    neighbor_alltoallw(input.as_bytes(), &to, data.as_mut_bytes(), &from).run(ep, around).unwrap();
+    neighbor_alltoallw(input.as_bytes(), &to, data.as_mut_bytes(), &from).run(ep, neighbors).unwrap();
     assert_eq!(&data, swapped);
 }
 
@@ -112,9 +112,9 @@ fn exchange_unlike(
 fn exchange_all(ep: &mut Endpoint, topology: &impl Topology, meets: &[Option<(u32, u32)>]) {
     let me = topology.comm().rank().0;
     let destinations = topology.destinations().count() as u32;
-    let mut lines = vec![Line::NONE; meets.len() + destinations as usize];
-    let around = Neighbourhood::new(topology, &mut lines).unwrap();
-    assert_eq!((around.sources() as usize, around.destinations()), (meets.len(), destinations));
+    let mut entries = vec![NeighborEntry::NONE; meets.len() + destinations as usize];
+    let neighbors = NeighborList::new(topology, &mut entries).unwrap();
+    assert_eq!((neighbors.sources() as usize, neighbors.destinations()), (meets.len(), destinations));
     // None, in control slots, in chunks of two ranks, by messages.
     let many = if topology.comm().size() == 2 { 9_000 } else { 2_000 };
     for count in [0, 1, 5, 700, many] {
@@ -122,20 +122,20 @@ fn exchange_all(ep: &mut Endpoint, topology: &impl Topology, meets: &[Option<(u3
         let expected: Vec<u32> =
             meets.iter().flat_map(|met| or_old(met.map(|(from, _)| block(from, 0, count)))).collect();
         let mut data = vec![OLD; expected.len()];
-        neighbor_allgather(&block(me, 0, count), &mut data).run(ep, &around).unwrap();
+        neighbor_allgather(&block(me, 0, count), &mut data).run(ep, &neighbors).unwrap();
         assert_eq!(data, expected);
         let input: Vec<u32> = (0..destinations).flat_map(|place| block(me, place, count)).collect();
         let expected: Vec<u32> =
             meets.iter().flat_map(|met| or_old(met.map(|(from, place)| block(from, place, count)))).collect();
         data.fill(OLD);
-        neighbor_alltoall(&input, &mut data).run(ep, &around).unwrap();
+        neighbor_alltoall(&input, &mut data).run(ep, &neighbors).unwrap();
         assert_eq!(data, expected);
     }
     let unlike = Unlike::new(me, meets, destinations, 1);
     // In control slots; between two ranks one in slots and one in chunks, then both; else by
     // messages.
     for long in [1, 15, 30] {
-        exchange_unlike(ep, &around, meets, &Unlike::new(me, meets, destinations, long));
+        exchange_unlike(ep, &neighbors, meets, &Unlike::new(me, meets, destinations, long));
     }
     let Unlike { given, input, list, swapped, .. } = &unlike;
     let (to, from) = (in_bytes(given), in_bytes(list));
@@ -149,16 +149,16 @@ fn exchange_all(ep: &mut Endpoint, topology: &impl Topology, meets: &[Option<(u3
     let (mut gathered, mut turned) = (vec![OLD; count * meets.len()], vec![OLD; count * meets.len()]);
     let mut even = vec![0; count * destinations as usize];
     let (data_ref, gathered_ref, turned_ref, even_ref) = (&mut data, &mut gathered, &mut turned, &mut even);
-    let (around, own) = (&around, &own);
+    let (neighbors, own) = (&neighbors, &own);
     ep.scope(|scope| {
         let mut flying = [
-            neighbor_alltoallv(input, given, data_ref, list).start(scope, around)?,
-            neighbor_alltoallw(input.as_bytes(), &to, bytes_ref, &from).start(scope, around)?,
-            neighbor_allgather(own, gathered_ref).start(scope, around)?,
+            neighbor_alltoallv(input, given, data_ref, list).start(scope, neighbors)?,
+            neighbor_alltoallw(input.as_bytes(), &to, bytes_ref, &from).start(scope, neighbors)?,
+            neighbor_allgather(own, gathered_ref).start(scope, neighbors)?,
         ];
-        let mut turning = neighbor_alltoall(even_ref, turned_ref).persistent(scope, around)?;
+        let mut turning = neighbor_alltoall(even_ref, turned_ref).persistent(scope, neighbors)?;
         let mut again =
-            neighbor_alltoallw(input.as_bytes(), &to, again_ref, &from).persistent(scope, around)?;
+            neighbor_alltoallw(input.as_bytes(), &to, again_ref, &from).persistent(scope, neighbors)?;
         wait_all(scope, &mut flying)?;
         for _ in 0..2 {
             again.edit(scope, |bytes: &mut [u8]| bytes.fill(u8::MAX))?;
@@ -231,14 +231,14 @@ fn grids_of_any_shape() {
 fn two_ranks_on_a_ring_swap_ways() {
     for size in [1, 2] {
         run(size, |ep| {
-            let (world, mut lines) = (ep.world(), [Line::NONE; 4]);
+            let (world, mut entries) = (ep.world(), [NeighborEntry::NONE; 4]);
             let dimensions = [Dimension { extent: size, is_periodic: true }];
             let ring = Grid::create(ep, &world, &dimensions).unwrap().unwrap();
-            let around = Neighbourhood::new(&ring, &mut lines).unwrap();
+            let neighbors = NeighborList::new(&ring, &mut entries).unwrap();
             let (me, other) = (world.rank().0, size - 1 - world.rank().0);
             let (down, up) = (10 * me, 10 * me + 1);
             let mut got = [OLD; 2];
-            neighbor_alltoall(&[down, up], &mut got).run(ep, &around).unwrap();
+            neighbor_alltoall(&[down, up], &mut got).run(ep, &neighbors).unwrap();
             // From before comes what went up there, from behind what went down.
             assert_eq!(got, [10 * other + 1, 10 * other]);
         });
@@ -309,40 +309,40 @@ fn graphs_with_edges_that_stand_twice_and_loops() {
 #[test]
 fn what_is_wrong_is_refused_before_anything_is_sent() {
     run(2, |ep| {
-        let (world, mut lines) = (ep.world(), [Line::NONE; 4]);
+        let (world, mut entries) = (ep.world(), [NeighborEntry::NONE; 4]);
         let dimensions = [Dimension { extent: 2, is_periodic: true }];
         let ring = Grid::create(ep, &world, &dimensions).unwrap().unwrap();
-        let few = Neighbourhood::new(&ring, &mut lines[..3]).unwrap_err();
+        let few = NeighborList::new(&ring, &mut entries[..3]).unwrap_err();
         assert_eq!(few.cause, Cause::TooSmall { what: Resource::Scratch, need: 4, have: 3 });
-        let around = Neighbourhood::new(&ring, &mut lines).unwrap();
+        let neighbors = NeighborList::new(&ring, &mut entries).unwrap();
         let refused = |error: Error| (error.operation, error.cause);
         let cause = Cause::LengthMismatch { left: 3, right: 2 };
-        let odd = neighbor_alltoall(&[0; 2], &mut [0u8; 3]).run(ep, &around).unwrap_err();
+        let odd = neighbor_alltoall(&[0; 2], &mut [0u8; 3]).run(ep, &neighbors).unwrap_err();
         assert_eq!(refused(odd), (Operation::NeighborAlltoall, cause));
         let cause = Cause::LengthMismatch { left: 2, right: 1 };
-        let unlike = neighbor_alltoall(&[0; 4], &mut [0u8; 2]).run(ep, &around).unwrap_err();
+        let unlike = neighbor_alltoall(&[0; 4], &mut [0u8; 2]).run(ep, &neighbors).unwrap_err();
         assert_eq!(refused(unlike), (Operation::NeighborAlltoall, cause));
-        let unlike = neighbor_allgather(&[0; 2], &mut [0u8; 2]).run(ep, &around).unwrap_err();
+        let unlike = neighbor_allgather(&[0; 2], &mut [0u8; 2]).run(ep, &neighbors).unwrap_err();
         assert_eq!(refused(unlike), (Operation::NeighborAllgather, cause));
         let outside = [Block { start: 0, len: 1 }, Block { start: 1, len: 2 }];
-        let beyond = neighbor_allgatherv(&[0], &mut [0u8; 2], &outside).run(ep, &around).unwrap_err();
+        let beyond = neighbor_allgatherv(&[0], &mut [0u8; 2], &outside).run(ep, &neighbors).unwrap_err();
         assert_eq!(refused(beyond), (Operation::NeighborAllgatherv, Cause::TooBig { len: 3, max: 2 }));
         // All ranks are still in step.
         let mut got = [0u8; 2];
-        neighbor_alltoall(&[1, 2], &mut got).run(ep, &around).unwrap();
+        neighbor_alltoall(&[1, 2], &mut got).run(ep, &neighbors).unwrap();
         assert_eq!(got, [2, 1]);
     });
     run(1, |ep| {
         let world = ep.world();
         let itself = [Neighbour { rank: Rank(0), weight: None }];
         let graph = DistributedGraph::create_adjacent(ep, &world, &itself, &[]).unwrap();
-        let uneven = Neighbourhood::new(&graph, &mut [Line::NONE; 2]).unwrap_err();
+        let uneven = NeighborList::new(&graph, &mut [NeighborEntry::NONE; 2]).unwrap_err();
         assert_eq!(uneven.cause, Cause::Disagreement);
         let graph = DistributedGraph::create_adjacent(ep, &world, &itself, &itself).unwrap();
-        let mut lines = [Line::NONE; 2];
-        let around = Neighbourhood::new(&graph, &mut lines).unwrap();
+        let mut entries = [NeighborEntry::NONE; 2];
+        let neighbors = NeighborList::new(&graph, &mut entries).unwrap();
         let (one, two) = ([Block { start: 0, len: 1 }], [Block { start: 0, len: 2 }]);
-        let unlike = neighbor_alltoallv(&[0; 2], &two, &mut [0u8; 2], &one).run(ep, &around).unwrap_err();
+        let unlike = neighbor_alltoallv(&[0; 2], &two, &mut [0u8; 2], &one).run(ep, &neighbors).unwrap_err();
         assert_eq!(unlike.cause, Cause::LengthMismatch { left: 2, right: 1 });
     });
 }
@@ -352,16 +352,17 @@ fn what_is_wrong_is_refused_before_anything_is_sent() {
 fn control_slots_by_name_are_for_a_grid_or_for_few_ranks() {
     for size in [2, 8, 9] {
         run(size, |ep| {
-            let (world, mut lines) = (ep.world(), [Line::NONE; 4]);
+            let (world, mut entries) = (ep.world(), [NeighborEntry::NONE; 4]);
             let me = world.rank().0;
             let (before, behind) = ((me + size - 1) % size, (me + 1) % size);
             let near = [before, behind].map(|rank| Neighbour { rank: Rank(rank), weight: None });
             let far = [near[1], near[0]];
             let ring = DistributedGraph::create_adjacent(ep, &world, &near, &far).unwrap();
-            let around = Neighbourhood::new(&ring, &mut lines).unwrap();
+            let neighbors = NeighborList::new(&ring, &mut entries).unwrap();
             let (shared, listed, mut got) = (Options::shared(), Block::packed([1; 2]), [0u8; 2]);
             let given = [me as u8, 100 + me as u8];
-            let done = neighbor_alltoallv(&given, &listed, &mut got, &listed).with(&shared).run(ep, &around);
+            let done =
+                neighbor_alltoallv(&given, &listed, &mut got, &listed).with(&shared).run(ep, &neighbors);
             if size > 8 {
                 let error = done.unwrap_err();
                 assert_eq!(
@@ -374,9 +375,9 @@ fn control_slots_by_name_are_for_a_grid_or_for_few_ranks() {
             }
             let dimensions = [Dimension { extent: size, is_periodic: true }];
             let grid = Grid::create(ep, &world, &dimensions).unwrap().unwrap();
-            let mut lines = [Line::NONE; 4];
-            let around = Neighbourhood::new(&grid, &mut lines).unwrap();
-            neighbor_alltoall(&given, &mut got).with(&shared).run(ep, &around).unwrap();
+            let mut entries = [NeighborEntry::NONE; 4];
+            let neighbors = NeighborList::new(&grid, &mut entries).unwrap();
+            neighbor_alltoall(&given, &mut got).with(&shared).run(ep, &neighbors).unwrap();
             assert_eq!(got, [100 + before as u8, behind as u8]);
         });
     }
@@ -388,14 +389,15 @@ fn control_slots_by_name_are_for_a_grid_or_for_few_ranks() {
 fn blocks_that_neighbours_take_otherwise_are_found() {
     for (len, unlike) in [(3, 2), (9_000, 8_999), (20_000, 30_000)] {
         run(2, |ep| {
-            let (world, mut lines) = (ep.world(), [Line::NONE; 2]);
+            let (world, mut entries) = (ep.world(), [NeighborEntry::NONE; 2]);
             let me = world.rank().0;
             let other = [Neighbour { rank: Rank(1 - me), weight: None }];
             let pair = DistributedGraph::create_adjacent(ep, &world, &other, &other).unwrap();
-            let around = Neighbourhood::new(&pair, &mut lines).unwrap();
+            let neighbors = NeighborList::new(&pair, &mut entries).unwrap();
             let (given, taken) = ([Block { start: 0, len }], [Block { start: 0, len: unlike }]);
             let (input, mut data) = (vec![1u8; len], vec![0u8; unlike]);
-            let error = neighbor_alltoallv(&input, &given, &mut data, &taken).run(ep, &around).unwrap_err();
+            let error =
+                neighbor_alltoallv(&input, &given, &mut data, &taken).run(ep, &neighbors).unwrap_err();
             assert_eq!(error.cause, Cause::UnlikeLength { own: unlike as u64, theirs: len as u64 });
             assert_eq!(error.peer(), Some(Rank(1 - me)));
         });

@@ -1,7 +1,7 @@
 //! All-to-all of datatypes: random types against the naive interpreter of type maps, and blocks
 //! that lie between each other.
 
-mod around;
+mod neighbors;
 mod refusals;
 
 use aldis_coll::alltoall::Linear;

@@ -3,7 +3,7 @@
 
 use aldis_kernel::hal::Operation;
 
-use crate::phases::{back, left_fold, nth};
+use crate::phases::{left_fold, nth, ring_before};
 use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, log2_ceil};
 
 /// The all-reduce by allgather and local reduction: ceil(log2 p) rounds, (p - 1) n elements sent
@@ -48,7 +48,7 @@ fn exchange(instance: &Instance, round: u32, index: u32) -> Option<Step> {
 /// All operands, after the last exchange.
 fn combine(instance: &Instance, index: u32) -> Option<Step> {
     let (rank, size) = (instance.rank(), instance.size());
-    left_fold(instance, rank, size, index, |operand| slots(instance, back(operand, rank, size), 1))
+    left_fold(instance, rank, size, index, |operand| slots(instance, ring_before(operand, rank, size), 1))
 }
 
 impl Schedule for AllgatherReduce {

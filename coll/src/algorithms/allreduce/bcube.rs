@@ -3,7 +3,7 @@
 
 use aldis_kernel::hal::Operation;
 
-use crate::phases::{Parts, messages, nth, sum};
+use crate::phases::{Parts, messages, nth, ring_before, sum};
 use crate::schedule::{Instance, Order, Priced, Schedule, Span, Step, Work};
 
 /// The bcube all-reduce of gloo, of base `BASE`: 2 log_b p stages of b - 1 rounds, 2 (p - 1)/p n
@@ -37,7 +37,7 @@ impl BcubeStage {
         size.checked_div(self.group.saturating_mul(self.stride)).unwrap_or(1)
     }
 
-    /// The digit of `rank` that tells it from the others of its group.
+    /// The digit of `rank` that sets it apart from the others of its group.
     fn digit(&self, rank: u32) -> u32 {
         rank.checked_div(self.stride).and_then(|rest| rest.checked_rem(self.group)).unwrap_or(0)
     }
@@ -96,8 +96,8 @@ impl Round {
         let parts = Parts::new(instance.count(), instance.size());
         let part = |digit: u32| parts.span(first + digit * width, width);
         let other = |digit: u32| (stage.rank(rank, digit), part(digit));
-        let before = crate::phases::back(digit, by, stage.group);
-        let after = crate::phases::back(digit, stage.group - by, stage.group);
+        let before = ring_before(digit, by, stage.group);
+        let after = ring_before(digit, stage.group - by, stage.group);
         Some(Self { to: other(after), from: other(before), own: part(digit) })
     }
 

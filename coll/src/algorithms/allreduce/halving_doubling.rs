@@ -2,7 +2,7 @@
 
 use aldis_kernel::hal::Operation;
 
-use crate::phases::{Halving, locate, nth, power, reverse, sum};
+use crate::phases::{Halving, Pairs, locate, nth, power, reverse, sum};
 use crate::schedule::{
     IN_FLIGHT_MAX, Instance, Order, Priced, Schedule, Span, Step, Work, log2_floor, pairs_up,
 };
@@ -37,7 +37,7 @@ struct RankBlock {
 }
 
 impl RankBlock {
-    /// Among `size` ranks, that of `2^bits`.
+    /// RankSubset `size` ranks, that of `2^bits`.
     fn of(size: u32, bits: u32) -> Self {
         let above = bits.saturating_add(1);
         let first = size.checked_shr(above).unwrap_or(0).checked_shl(above).unwrap_or(0);
@@ -132,8 +132,9 @@ impl BlockPair {
     fn work(&self) -> Work {
         let (all, parts) = (self.halving.width(self.small.bits), self.halving.parts);
         let pieces = power(self.large.bits.saturating_sub(self.small.bits));
-        let longest = parts.strided(0, self.width(), AT_ONCE.saturating_mul(self.width()), self.rounds());
-        let fan = parts.present(0, self.width(), pieces).saturating_sub(longest.rounds);
+        let longest =
+            parts.longest_messages(0, self.width(), AT_ONCE.saturating_mul(self.width()), self.rounds());
+        let fan = parts.nonempty_pieces(0, self.width(), pieces).saturating_sub(longest.rounds);
         let sent = Work { fan, elements: parts.len(0, all) as u64, ..longest };
         sum([Work { reduced: longest.elements, ..sent }, sent])
     }
@@ -222,7 +223,7 @@ impl Schedule for HalvingDoubling {
     }
 
     fn capacity(&self, size: u32, scratch: usize) -> usize {
-        crate::phases::Pairs::new(power(log2_floor(size)), None).capacity(scratch)
+        Pairs::new(power(log2_floor(size)), None).capacity(scratch)
     }
 }
 

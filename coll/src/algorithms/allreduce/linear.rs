@@ -1,4 +1,4 @@
-//! A reduction to rank 0 and a broadcast from it, in which that rank talks to every other.
+//! A reduction to rank 0 and a broadcast from it, in which that rank exchanges with every other.
 
 use aldis_kernel::hal::Operation;
 

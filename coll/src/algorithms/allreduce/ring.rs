@@ -38,8 +38,8 @@ impl Schedule for Ring {
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
         let chunk = |before| instance.chunk(instance.before(before));
-        let turn = instance.size() - 1;
-        match locate(round, [turn, turn])? {
+        let lap = instance.size() - 1;
+        match locate(round, [lap, lap])? {
             (0, round) => nth(pass_reducing(instance, chunk(round), chunk(round + 1)), index),
             // What was completed here is sent first: the chunk after this rank's.
             (_, 0) => nth(pass(instance, instance.chunk(instance.after(1)), chunk(0)), index),
@@ -63,7 +63,7 @@ impl Priced for Ring {
     }
 
     fn work(&self, size: u32, count: usize) -> Work {
-        let (turn, longest) = (size.saturating_sub(1), Parts::new(count, size).len(0, 1));
-        sum([messages(turn, longest, true), messages(turn, longest, false)])
+        let (lap, longest) = (size.saturating_sub(1), Parts::new(count, size).len(0, 1));
+        sum([messages(lap, longest, true), messages(lap, longest, false)])
     }
 }

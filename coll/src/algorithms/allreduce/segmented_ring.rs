@@ -45,8 +45,8 @@ impl Schedule for SegmentedRing {
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
         let chunk = |before| instance.chunk(instance.before(before));
-        let turn = instance.size() - 1;
-        match locate(round, [turn, turn, turn])? {
+        let lap = instance.size() - 1;
+        match locate(round, [lap, lap, lap])? {
             (2, 0) => nth(pass(instance, instance.chunk(instance.after(1)), chunk(0)), index),
             (2, round) => nth(pass(instance, chunk(round - 1), chunk(round)), index),
             (segment, round) => {
@@ -72,9 +72,9 @@ impl Priced for SegmentedRing {
     }
 
     fn work(&self, size: u32, count: usize) -> Work {
-        let turn = size.saturating_sub(1);
+        let lap = size.saturating_sub(1);
         let longest = Parts::new(count, size).span(0, 1);
-        let segment = |second| messages(turn, half(longest, second).len, true);
-        sum([segment(false), segment(true), messages(turn, longest.len, false)])
+        let segment = |second| messages(lap, half(longest, second).len, true);
+        sum([segment(false), segment(true), messages(lap, longest.len, false)])
     }
 }

@@ -28,15 +28,15 @@ impl<const RADIX: u32> Schedule for DisseminationRadix<RADIX> {
     }
 
     fn rounds(&self, instance: &Instance) -> u32 {
-        radix::turns(instance.size(), RADIX).count() as u32
+        radix::rounds(instance.size(), RADIX).count() as u32
     }
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
-        let turn = radix::turns(instance.size(), RADIX).nth(round as usize)?;
-        match index.checked_sub(turn.digits) {
-            None => Some(Step::Recv { from: instance.before(turn.reach(index)), into: Span::EMPTY }),
-            Some(sent) if sent < turn.digits => {
-                Some(Step::Send { to: instance.after(turn.reach(sent)), from: Span::EMPTY })
+        let digits = radix::rounds(instance.size(), RADIX).nth(round as usize)?;
+        match index.checked_sub(digits.count) {
+            None => Some(Step::Recv { from: instance.before(digits.reach(index)), into: Span::EMPTY }),
+            Some(sent) if sent < digits.count => {
+                Some(Step::Send { to: instance.after(digits.reach(sent)), from: Span::EMPTY })
             }
             Some(_) => None,
         }

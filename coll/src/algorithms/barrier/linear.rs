@@ -1,8 +1,8 @@
 //! Linear: every rank signals rank 0, which answers each.
 
 use super::signal::Signal;
-use crate::schedule::along::Along;
 use crate::schedule::tree::Flat;
+use crate::schedule::variant::Variant;
 
 /// The linear barrier: 2 (p - 1) messages, all of them of rank 0, in 2 ceil((p - 1) / 8) rounds,
 /// any p.
@@ -13,8 +13,8 @@ use crate::schedule::tree::Flat;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Linear;
 
-impl Along for Linear {
-    type Way = Signal<Flat>;
+impl Variant for Linear {
+    type Pattern = Signal<Flat>;
     const NAME: &'static str = "linear";
     const SOURCE: &'static str = "Open MPI ompi_coll_base_barrier_intra_basic_linear";
 }

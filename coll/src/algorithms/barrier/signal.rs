@@ -5,14 +5,14 @@ use core::marker::PhantomData;
 
 use aldis_kernel::hal::Operation;
 
-use crate::schedule::along::Way;
 use crate::schedule::tree::{Edge, Tree};
+use crate::schedule::variant::Pattern;
 use crate::schedule::{Instance, Span, Step, Work};
 
 /// A barrier along a tree.
 pub(crate) struct Signal<T>(PhantomData<T>);
 
-impl<T: Tree> Way for Signal<T> {
+impl<T: Tree> Pattern for Signal<T> {
     const OPERATION: Operation = Operation::Barrier;
 
     fn rounds(instance: &Instance) -> u32 {

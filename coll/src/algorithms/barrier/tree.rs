@@ -2,8 +2,8 @@
 //! distance each time.
 
 use super::signal::Signal;
-use crate::schedule::along::Along;
 use crate::schedule::tree::Knomial;
+use crate::schedule::variant::Variant;
 
 /// The barrier along the binomial tree: 2 ceil(log2 p) rounds, any p, and 2 (p - 1) messages, the
 /// fewest there can be.
@@ -15,8 +15,8 @@ use crate::schedule::tree::Knomial;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Tree;
 
-impl Along for Tree {
-    type Way = Signal<Knomial<1>>;
+impl Variant for Tree {
+    type Pattern = Signal<Knomial<1>>;
     const NAME: &'static str = "tree";
     const SOURCE: &'static str =
         "Hensgen, Finkel, Manber 1988, tournament; Open MPI ompi_coll_base_barrier_intra_tree";

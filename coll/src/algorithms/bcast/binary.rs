@@ -1,8 +1,8 @@
 //! The binary tree: every rank sends to two.
 
 use super::spread::Spread;
-use crate::schedule::along::Along;
 use crate::schedule::tree;
+use crate::schedule::variant::Variant;
 
 /// The binary-tree broadcast: floor(log2 p) rounds of 2 n elements, any p, any root; a rank
 /// receives once and sends twice.
@@ -13,8 +13,8 @@ use crate::schedule::tree;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Binary;
 
-impl Along for Binary {
-    type Way = Spread<tree::Binary>;
+impl Variant for Binary {
+    type Pattern = Spread<tree::Binary>;
     const NAME: &'static str = "binary";
     const SOURCE: &'static str = "Open MPI ompi_coll_base_bcast_intra_bintree";
 }

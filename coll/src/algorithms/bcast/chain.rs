@@ -1,8 +1,8 @@
 //! Four chains that begin at the root.
 
 use super::spread::Spread;
-use crate::schedule::along::Along;
 use crate::schedule::tree::Chains;
+use crate::schedule::variant::Variant;
 
 /// The broadcast by four chains: p - 1 rounds of n elements up to 5 ranks, floor((p - 1) / 4) + 3
 /// beyond, any root.
@@ -13,8 +13,8 @@ use crate::schedule::tree::Chains;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Chain;
 
-impl Along for Chain {
-    type Way = Spread<Chains<4>>;
+impl Variant for Chain {
+    type Pattern = Spread<Chains<4>>;
     const NAME: &'static str = "chain";
     const SOURCE: &'static str = "Open MPI ompi_coll_base_bcast_intra_chain, fanout 4";
 }

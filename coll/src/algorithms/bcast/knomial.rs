@@ -1,8 +1,8 @@
 //! The k-nomial tree of radix 4: every rank that has the data sends it to three a round.
 
 use super::spread::Spread;
-use crate::schedule::along::Along;
 use crate::schedule::tree;
+use crate::schedule::variant::Variant;
 
 /// The k-nomial broadcast of radix 4: ceil(log4 p) rounds of 3 n elements, any p, any root.
 ///
@@ -12,8 +12,8 @@ use crate::schedule::tree;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Knomial;
 
-impl Along for Knomial {
-    type Way = Spread<tree::Knomial<2>>;
+impl Variant for Knomial {
+    type Pattern = Spread<tree::Knomial<2>>;
     const NAME: &'static str = "knomial";
     const SOURCE: &'static str =
         "Open MPI ompi_coll_base_bcast_intra_knomial, radix 4; MPICH bcast_intra_tree, kary and knomial";

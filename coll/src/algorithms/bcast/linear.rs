@@ -1,8 +1,8 @@
 //! Linear: the root sends to every rank itself.
 
 use super::spread::Spread;
-use crate::schedule::along::Along;
 use crate::schedule::tree::Flat;
+use crate::schedule::variant::Variant;
 
 /// The linear broadcast: p - 1 messages of n elements, all of the root, in ceil((p - 1) / 8)
 /// rounds, any p, any root.
@@ -12,8 +12,8 @@ use crate::schedule::tree::Flat;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Linear;
 
-impl Along for Linear {
-    type Way = Spread<Flat>;
+impl Variant for Linear {
+    type Pattern = Spread<Flat>;
     const NAME: &'static str = "linear";
     const SOURCE: &'static str = "Open MPI ompi_coll_base_bcast_intra_basic_linear";
 }

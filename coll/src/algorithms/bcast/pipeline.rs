@@ -1,8 +1,8 @@
 //! The pipeline: one chain of all ranks.
 
 use super::spread::Spread;
-use crate::schedule::along::Along;
 use crate::schedule::tree::Chains;
+use crate::schedule::variant::Variant;
 
 /// The pipelined broadcast: p - 1 rounds of n elements, any p, any root; a rank receives once and
 /// sends once.
@@ -13,8 +13,8 @@ use crate::schedule::tree::Chains;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Pipeline;
 
-impl Along for Pipeline {
-    type Way = Spread<Chains<1>>;
+impl Variant for Pipeline {
+    type Pattern = Spread<Chains<1>>;
     const NAME: &'static str = "pipeline";
     const SOURCE: &'static str = "Open MPI ompi_coll_base_bcast_intra_pipeline";
 }

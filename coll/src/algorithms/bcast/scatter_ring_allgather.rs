@@ -2,7 +2,7 @@
 
 use aldis_kernel::hal::Operation;
 
-use crate::phases::{Halving, Parts, back, locate, messages, nth, pass, sum};
+use crate::phases::{Halving, Parts, locate, messages, nth, pass, ring_before, sum};
 use crate::schedule::{Instance, Priced, Schedule, Step, Work, log2_ceil};
 
 /// The broadcast by scatter and ring allgather: ceil(log2 p) + p - 1 rounds, 2 (p - 1)/p n
@@ -36,7 +36,7 @@ impl Schedule for ScatterRingAllgather {
         let (place, size) = (instance.from_root(), instance.size());
         let tree = tree(size, instance.count());
         // The chunk of the place `by` before this one.
-        let chunk = |by| tree.parts.span(back(place, by, size), 1);
+        let chunk = |by| tree.parts.span(ring_before(place, by, size), 1);
         match locate(round, [tree.bits, size - 1])? {
             (0, round) => {
                 nth([tree.scatter(place, round, instance.at_place(tree.partner(place, round)))?], index)

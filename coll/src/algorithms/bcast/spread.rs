@@ -4,14 +4,14 @@ use core::marker::PhantomData;
 
 use aldis_kernel::hal::Operation;
 
-use crate::schedule::along::Way;
 use crate::schedule::tree::{Edge, Tree};
+use crate::schedule::variant::Pattern;
 use crate::schedule::{Instance, Span, Step, Work};
 
 /// A broadcast along a tree.
 pub(crate) struct Spread<T>(PhantomData<T>);
 
-impl<T: Tree> Way for Spread<T> {
+impl<T: Tree> Pattern for Spread<T> {
     const OPERATION: Operation = Operation::Bcast;
 
     fn rounds(instance: &Instance) -> u32 {

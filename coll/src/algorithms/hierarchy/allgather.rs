@@ -4,11 +4,11 @@ use aldis_kernel::hal::Operation;
 
 use super::{NAME, Nodes, NodesShape, TwoLevel};
 use crate::algorithms::bcast::Binomial;
-use crate::phases::{back, locate, messages, sum};
+use crate::phases::{locate, messages, ring_before, sum};
 use crate::schedule::{Instance, Priced, Schedule, Step, Work, fan, log2_ceil};
 
 /// The two-level allgather: every rank sends its block to its leader, leaders pass the blocks of
-/// whole nodes around a ring, and tell all of them [along a tree](Binomial) to their nodes:
+/// whole nodes around a ring, and send all of them [along a tree](Binomial) to their nodes:
 /// ceil((k-1)/8) + ceil(log2 k) near and n - 1 far rounds for n nodes of k ranks; n (n - 1) far
 /// messages of k blocks. Blocks may have unlike lengths; no scratch.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ impl Allgather {
         if instance.count() == 0 {
             return [0; 3];
         }
-        [fan::turns(largest), nodes.saturating_sub(1), log2_ceil(largest)]
+        [fan::rounds(largest), nodes.saturating_sub(1), log2_ceil(largest)]
     }
 
     /// A round within a node, in which its leader gets blocks.
@@ -31,7 +31,7 @@ impl Allgather {
             let from = nodes.member(fan::place(nodes.len(), round, index)?);
             return Some(Step::Recv { from, into: instance.block(from) });
         }
-        let mine = index == 0 && fan::turn(place) == round;
+        let mine = index == 0 && fan::round_of(place) == round;
         mine.then(|| Step::Send { to: nodes.leader, from: instance.block(instance.rank()) })
     }
 
@@ -41,10 +41,10 @@ impl Allgather {
             return None;
         }
         let (own, all) = (nodes.node(instance.rank()), nodes.shape.nodes);
-        let blocks = |by: u32| nodes.blocks(instance, back(own, by, all));
+        let blocks = |by: u32| nodes.blocks(instance, ring_before(own, by, all));
         match index {
-            0 => Some(Step::Recv { from: nodes.first(back(own, 1, all)), into: blocks(round + 1) }),
-            1 => Some(Step::Send { to: nodes.first(back(own, all - 1, all)), from: blocks(round) }),
+            0 => Some(Step::Recv { from: nodes.first(ring_before(own, 1, all)), into: blocks(round + 1) }),
+            1 => Some(Step::Send { to: nodes.first(ring_before(own, all - 1, all)), from: blocks(round) }),
             _ => None,
         }
     }

@@ -4,7 +4,7 @@ use aldis_kernel::hal::Operation;
 
 use super::{NAME, Nodes, NodesShape, TwoLevel};
 use crate::algorithms::blocks::alltoall::Linear;
-use crate::phases::{back, locate, sum};
+use crate::phases::{locate, ring_before, sum};
 use crate::schedule::exchange::{self, WIDTH_MAX};
 use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, divide};
 
@@ -88,7 +88,7 @@ fn last(size: u32, NodesShape { largest, nodes }: NodesShape) -> u32 {
 }
 
 /// Messages that a rank of the last node has for another one: one if that is no larger.
-fn turns(size: u32, shape: NodesShape) -> u32 {
+fn messages_to_node(size: u32, shape: NodesShape) -> u32 {
     shape.largest.div_ceil(last(size, shape)).max(1)
 }
 
@@ -100,7 +100,7 @@ impl Alltoall {
         }
         let others = shape.nodes.saturating_sub(1);
         let swaps = shape.largest.saturating_sub(1).div_ceil(WIDTH_MAX);
-        let passes = others.saturating_mul(turns(instance.size(), shape)).div_ceil(WIDTH_MAX);
+        let passes = others.saturating_mul(messages_to_node(instance.size(), shape)).div_ceil(WIDTH_MAX);
         let sorts = u32::from(shape.largest > 1 && others > 0);
         [swaps.max(1), sorts, swaps * sorts, sorts, passes]
     }
@@ -136,11 +136,11 @@ impl Alltoall {
         let distances = before + 1..before + 1 + now;
         let rank = |place: u32| carried.start.saturating_add(place);
         let received = distances.clone().map(|distance| {
-            let place = back(carried.own, distance, carried.here);
+            let place = ring_before(carried.own, distance, carried.here);
             Step::Recv { from: rank(place), into: carried.came(instance, place, 0, carried.len(carried.own)) }
         });
         let sent = distances.map(|distance| {
-            let place = back(carried.own, carried.here - distance, carried.here);
+            let place = ring_before(carried.own, carried.here - distance, carried.here);
             Step::Send { to: rank(place), from: carried.packed(instance, place, 0, carried.len(place)) }
         });
         received.chain(sent).filter(|step| step.message().len > 0).nth(index as usize)
@@ -163,7 +163,7 @@ impl Alltoall {
     fn pass(instance: &Instance, carried: &Carried, round: u32, index: u32) -> Option<Step> {
         let nodes = &carried.nodes;
         let (size, all, own) = (instance.size(), nodes.shape.nodes, nodes.node(instance.rank()));
-        let turns = turns(size, nodes.shape);
+        let turns = messages_to_node(size, nodes.shape);
         let first = round.saturating_mul(WIDTH_MAX);
         let end = all.saturating_sub(1).saturating_mul(turns);
         let now = (first..first.saturating_add(WIDTH_MAX).min(end)).map(|number| {
@@ -171,7 +171,7 @@ impl Alltoall {
             (before as u32 + 1, turn as u32)
         });
         let received = now.clone().filter_map(|(distance, turn)| {
-            let node = back(own, distance, all);
+            let node = ring_before(own, distance, all);
             let there = nodes.ranks(size, node);
             let carrier = instance.rank().checked_rem(there)?;
             let from = nodes.first(node).saturating_add(carrier);
@@ -179,9 +179,9 @@ impl Alltoall {
             is_now.then(|| Step::Recv { from, into: nodes.blocks(instance, node) })
         });
         let sent = now.filter_map(|(distance, turn)| {
-            let node = back(own, all - distance, all);
+            let node = ring_before(own, all - distance, all);
             let before = turn.saturating_mul(carried.here);
-            let place = before.saturating_add(back(carried.own, nodes.first(node), carried.here));
+            let place = before.saturating_add(ring_before(carried.own, nodes.first(node), carried.here));
             let to = nodes.first(node).saturating_add(place);
             let from = match carried.here {
                 1 => instance.block(to).of_input(),
@@ -236,7 +236,7 @@ impl TwoLevel for Alltoall {
             return [within, Work::default()];
         }
         let elements = |blocks: u32| u64::from(blocks).saturating_mul(count as u64);
-        let (turns, last) = (turns(size, shape), last(size, shape));
+        let (turns, last) = (messages_to_node(size, shape), last(size, shape));
         // A rank of the last node carries for so many.
         let most = others.saturating_mul(largest).div_ceil(last);
         let swapped = exchange::work(largest, count.saturating_mul(others as usize), WIDTH_MAX);

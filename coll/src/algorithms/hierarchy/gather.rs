@@ -20,7 +20,7 @@ impl Gather {
     pub(super) fn near(instance: &Instance, nodes: &Nodes, round: u32, index: u32) -> Option<Step> {
         let (size, place) = (nodes.len(), nodes.place(instance.rank()));
         if place > 0 {
-            let mine = index == 0 && fan::turn(place) == round;
+            let mine = index == 0 && fan::round_of(place) == round;
             return mine.then(|| Step::Send { to: nodes.leader, from: instance.block(instance.rank()) });
         }
         if let Some(place) = fan::place(size, round, index) {
@@ -37,10 +37,11 @@ impl Gather {
     pub(super) fn far(instance: &Instance, nodes: &Nodes, round: u32, index: u32) -> Option<Step> {
         let place = nodes.node_from_root(instance);
         if instance.rank() == instance.root() {
-            let (from, into) = nodes.run(instance, fan::place(nodes.shape.nodes, round, index)?);
+            let (from, into) =
+                nodes.leader_and_blocks(instance, fan::place(nodes.shape.nodes, round, index)?);
             return Some(Step::Recv { from, into });
         }
-        let mine = index == 0 && nodes.is_leader(instance) && fan::turn(place) == round;
+        let mine = index == 0 && nodes.is_leader(instance) && fan::round_of(place) == round;
         mine.then(|| Step::Send { to: instance.root(), from: nodes.all_kept(instance) })
     }
 }
@@ -55,12 +56,12 @@ impl Schedule for Gather {
     }
 
     fn rounds(&self, instance: &Instance) -> u32 {
-        Nodes::of(instance).shape.turns(instance).into_iter().sum()
+        Nodes::of(instance).shape.rounds(instance).into_iter().sum()
     }
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
         let nodes = Nodes::of(instance);
-        match locate(round, nodes.shape.turns(instance))? {
+        match locate(round, nodes.shape.rounds(instance))? {
             (0, round) => Self::near(instance, &nodes, round, index),
             (_, round) => Self::far(instance, &nodes, round, index),
         }

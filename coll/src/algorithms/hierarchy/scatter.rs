@@ -24,12 +24,12 @@ impl Schedule for Scatter {
     }
 
     fn rounds(&self, instance: &Instance) -> u32 {
-        Nodes::of(instance).shape.turns(instance).into_iter().sum()
+        Nodes::of(instance).shape.rounds(instance).into_iter().sum()
     }
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
         let nodes = Nodes::of(instance);
-        let [near, far] = nodes.shape.turns(instance);
+        let [near, far] = nodes.shape.rounds(instance);
         match locate(round, [far, near])? {
             (0, round) => Gather::far(instance, &nodes, round, index),
             (_, round) => Gather::near(instance, &nodes, round, index),

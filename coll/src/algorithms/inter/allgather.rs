@@ -5,26 +5,27 @@ use aldis_kernel::hal::Operation;
 use super::groups::{FAN, Groups, fanned, half};
 use crate::algorithms::bcast::Binomial;
 use crate::phases::{locate, messages, sum};
-use crate::schedule::along::{Along, Way};
-use crate::schedule::{Instance, Priced, Span, Step, Work, divide, exchange, halves, log2_ceil};
+use crate::schedule::variant::{Pattern, Variant};
+use crate::schedule::{Instance, Priced, Span, Step, Work, divide, doubling_groups, exchange, log2_ceil};
 
 /// This rank's block.
 fn given(instance: &Instance) -> Span {
     instance.block(0).of_input()
 }
 
-/// The first rank of each group tells its group all blocks of the other.
-fn tell(instance: &Instance, groups: &Groups, round: u32, index: u32) -> Option<Step> {
+/// The first rank of each group broadcasts all blocks of the other to its group.
+fn bcast(instance: &Instance, groups: &Groups, round: u32, index: u32) -> Option<Step> {
     let all = instance.count().saturating_mul(groups.others as usize);
     groups.near.step(&Binomial, &instance.with_count(all), round, index)
 }
 
 /// The work of that.
-fn telling(group: u32, count: usize) -> Work {
+fn bcast_work(group: u32, count: usize) -> Work {
     Binomial.work(group, count.saturating_mul(group as usize))
 }
 
-/// The first rank of each group gets the blocks of the other, and tells them [its group](Binomial):
+/// The first rank of each group gets the blocks of the other, and
+/// [broadcasts](Binomial) them to its group:
 /// ceil(p/7) + ceil(log2 p) rounds for groups of p. Blocks may have unlike lengths; no scratch.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -37,8 +38,8 @@ impl RemoteGatherLocalBcast {
     }
 }
 
-impl Along for RemoteGatherLocalBcast {
-    type Way = Self;
+impl Variant for RemoteGatherLocalBcast {
+    type Pattern = Self;
     const NAME: &'static str = "inter_remote_gather_local_bcast";
     const SOURCE: &'static str = "MPICH allgatherv_inter_remote_gather_local_bcast";
 
@@ -47,7 +48,7 @@ impl Along for RemoteGatherLocalBcast {
     }
 }
 
-impl Way for RemoteGatherLocalBcast {
+impl Pattern for RemoteGatherLocalBcast {
     const OPERATION: Operation = Operation::Allgather;
     const CROSSES: bool = true;
 
@@ -59,7 +60,7 @@ impl Way for RemoteGatherLocalBcast {
         let groups = Groups::of(instance);
         let (0, round) = locate(round, Self::lengths(instance))? else {
             let before = Self::lengths(instance)[0];
-            return tell(instance, &groups, round.checked_sub(before)?, index);
+            return bcast(instance, &groups, round.checked_sub(before)?, index);
         };
         let first = round.checked_mul(FAN)?;
         let comes = groups.others.saturating_sub(first).min(FAN);
@@ -75,12 +76,12 @@ impl Way for RemoteGatherLocalBcast {
 
     fn work(size: u32, count: usize) -> Work {
         let group = half(size);
-        sum([fanned(group, count), telling(group, count)])
+        sum([fanned(group, count), bcast_work(group, count)])
     }
 }
 
 /// Each group gathers its blocks at its first rank along a binomial tree; the two exchange them,
-/// and tell them [their groups](Binomial): 1 + 2 ceil(log2 p) rounds for groups of p.
+/// and [broadcast](Binomial) them to their groups: 1 + 2 ceil(log2 p) rounds for groups of p.
 ///
 /// Scratch: the blocks of the larger group, if that has more than one rank.
 #[derive(Clone, Copy, Debug)]
@@ -97,16 +98,16 @@ impl LocalGatherRemoteBcast {
     /// behind its own.
     fn gather(instance: &Instance, groups: &Groups, round: u32, index: u32) -> Option<Step> {
         let inner = groups.near.instance(instance)?;
-        let meeting = halves::meeting(&inner, round)?;
-        let passing = meeting.passing;
+        let merge = doubling_groups::merge(&inner, round)?;
+        let passing = merge.passing;
         let start = inner.blocks(passing.first.saturating_sub(inner.rank()), 0).start;
         let len = inner.blocks(0, passing.len).len;
-        let other = groups.rank(meeting.other);
-        let passing = match (meeting.leads, passing.len) {
+        let other = groups.rank(merge.other);
+        let passing = match (merge.leads, passing.len) {
             (false, 1) => given(instance),
             _ => Span { start, ..Span::scratch(len) },
         };
-        match (meeting.leads, index) {
+        match (merge.leads, index) {
             (true, 0) => Some(Step::Recv { from: other, into: passing }),
             (false, 0) => Some(Step::Send { to: other, from: passing }),
             (true, 1) if round == 0 => {
@@ -117,8 +118,8 @@ impl LocalGatherRemoteBcast {
     }
 }
 
-impl Along for LocalGatherRemoteBcast {
-    type Way = Self;
+impl Variant for LocalGatherRemoteBcast {
+    type Pattern = Self;
     const NAME: &'static str = "inter_local_gather_remote_bcast";
     const SOURCE: &'static str =
         "MPICH allgather_inter_local_gather_remote_bcast; Open MPI mca_coll_inter_allgather_inter";
@@ -128,7 +129,7 @@ impl Along for LocalGatherRemoteBcast {
     }
 }
 
-impl Way for LocalGatherRemoteBcast {
+impl Pattern for LocalGatherRemoteBcast {
     const OPERATION: Operation = Operation::Allgather;
     const CROSSES: bool = true;
 
@@ -145,7 +146,7 @@ impl Way for LocalGatherRemoteBcast {
                 let ours = if groups.here() == 1 { given(instance) } else { gathered };
                 groups.swap(index, instance.blocks(0, groups.others), ours)
             }
-            (_, round) => tell(instance, &groups, round, index),
+            (_, round) => bcast(instance, &groups, round, index),
         }
     }
 
@@ -166,7 +167,7 @@ impl Way for LocalGatherRemoteBcast {
             copied: u64::from(behind.min(1)).saturating_mul(count as u64),
             ..messages(log2_ceil(group), count, false)
         };
-        sum([gathering, messages(1, all, false), telling(group, count)])
+        sum([gathering, messages(1, all, false), bcast_work(group, count)])
     }
 }
 
@@ -177,8 +178,8 @@ impl Way for LocalGatherRemoteBcast {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct PairwiseExchange;
 
-impl Along for PairwiseExchange {
-    type Way = Self;
+impl Variant for PairwiseExchange {
+    type Pattern = Self;
     const NAME: &'static str = "inter_pairwise_exchange";
     const SOURCE: &'static str = "MPICH alltoall_inter_pairwise_exchange, of one block";
 
@@ -187,12 +188,12 @@ impl Along for PairwiseExchange {
     }
 }
 
-impl Way for PairwiseExchange {
+impl Pattern for PairwiseExchange {
     const OPERATION: Operation = Operation::Allgather;
     const CROSSES: bool = true;
 
     fn rounds(instance: &Instance) -> u32 {
-        Groups::of(instance).turns(instance, exchange::WIDTH_MAX)
+        Groups::of(instance).rounds(instance, exchange::WIDTH_MAX)
     }
 
     fn step(instance: &Instance, round: u32, index: u32) -> Option<Step> {

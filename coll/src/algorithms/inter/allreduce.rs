@@ -5,12 +5,12 @@ use aldis_kernel::hal::Operation;
 use super::groups::{Groups, half};
 use crate::algorithms::{bcast, reduce};
 use crate::phases::{locate, messages, sum, whole};
-use crate::schedule::along::{Along, Way};
+use crate::schedule::variant::{Pattern, Variant};
 use crate::schedule::{Instance, Priced, Step, Work, log2_ceil};
 
 /// Each group [reduces](reduce::Binomial) to its first rank; the two exchange their results, and
-/// tell [their groups](bcast::Binomial): 1 + 2 ceil(log2 p) rounds of n elements, p being the ranks
-/// of the larger group.
+/// [broadcast](bcast::Binomial) them to their groups: 1 + 2 ceil(log2 p) rounds of n elements, p
+/// being the ranks of the larger group.
 ///
 /// **Same bits everywhere:** a group's reduction is worked out on one rank, in the order of ranks.
 /// Scratch: as many elements as are worked on.
@@ -18,8 +18,8 @@ use crate::schedule::{Instance, Priced, Step, Work, log2_ceil};
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ReduceExchangeBcast;
 
-impl Along for ReduceExchangeBcast {
-    type Way = Self;
+impl Variant for ReduceExchangeBcast {
+    type Pattern = Self;
     const NAME: &'static str = "inter_reduce_exchange_bcast";
     const SOURCE: &'static str =
         "MPICH allreduce_inter_reduce_exchange_bcast; Open MPI mca_coll_inter_allreduce_inter";
@@ -35,7 +35,7 @@ fn lengths(instance: &Instance) -> [u32; 3] {
     if instance.count() == 0 { [0; 3] } else { [log2, 1, log2] }
 }
 
-impl Way for ReduceExchangeBcast {
+impl Pattern for ReduceExchangeBcast {
     const OPERATION: Operation = Operation::Allreduce;
     const CROSSES: bool = true;
 

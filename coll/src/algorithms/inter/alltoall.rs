@@ -3,18 +3,18 @@
 use aldis_kernel::hal::Operation;
 
 use super::groups::{Groups, half};
-use crate::schedule::along::{Along, Way};
+use crate::schedule::variant::{Pattern, Variant};
 use crate::schedule::{Instance, Step, Work, exchange};
 
 /// Exchanges with ranks of the other group, so many in a round.
 pub struct Exchanges<const WIDTH: u32>;
 
-impl<const WIDTH: u32> Way for Exchanges<WIDTH> {
+impl<const WIDTH: u32> Pattern for Exchanges<WIDTH> {
     const OPERATION: Operation = Operation::Alltoall;
     const CROSSES: bool = true;
 
     fn rounds(instance: &Instance) -> u32 {
-        Groups::of(instance).turns(instance, WIDTH)
+        Groups::of(instance).rounds(instance, WIDTH)
     }
 
     fn step(instance: &Instance, round: u32, index: u32) -> Option<Step> {
@@ -33,8 +33,8 @@ impl<const WIDTH: u32> Way for Exchanges<WIDTH> {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct PairwiseExchange;
 
-impl Along for PairwiseExchange {
-    type Way = Exchanges<1>;
+impl Variant for PairwiseExchange {
+    type Pattern = Exchanges<1>;
     const NAME: &'static str = "inter_pairwise_exchange";
     const SOURCE: &'static str = "MPICH alltoall_inter_pairwise_exchange";
 
@@ -49,8 +49,8 @@ impl Along for PairwiseExchange {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Linear;
 
-impl Along for Linear {
-    type Way = Exchanges<{ exchange::WIDTH_MAX }>;
+impl Variant for Linear {
+    type Pattern = Exchanges<{ exchange::WIDTH_MAX }>;
     const NAME: &'static str = "inter_linear";
     const SOURCE: &'static str = "Open MPI mca_coll_basic_alltoall_inter, throttled";
 

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use crate::phases::messages;
-use crate::schedule::among::Among;
+use crate::schedule::subset::RankSubset;
 use crate::schedule::{IN_FLIGHT_MAX, Instance, Span, Step, Work};
 
 /// Messages that the first rank of a group has with ranks of the other in a round, all one way,
@@ -12,12 +12,12 @@ pub(super) const FAN: u32 = IN_FLIGHT_MAX as u32 - 1;
 
 /// The work of such messages with all of the other group, of `group` ranks: `count` elements each.
 pub(super) fn fanned(group: u32, count: usize) -> Work {
-    let turns = messages(group.div_ceil(FAN), count, false);
+    let rounds = messages(group.div_ceil(FAN), count, false);
     if count == 0 {
-        return turns;
+        return rounds;
     }
-    let (fan, elements) = (u64::from(group).saturating_sub(turns.rounds), u64::from(group));
-    Work { fan, elements: elements.saturating_mul(count as u64), ..turns }
+    let (fan, elements) = (u64::from(group).saturating_sub(rounds.rounds), u64::from(group));
+    Work { fan, elements: elements.saturating_mul(count as u64), ..rounds }
 }
 
 /// Of one rank.
@@ -25,7 +25,7 @@ pub(super) struct Groups {
     /// The first rank of its own group.
     first: u32,
     /// The ranks of its own group, of whom the first is the root.
-    pub(super) near: Among,
+    pub(super) near: RankSubset,
     /// The number of ranks in the other group, and the first of them.
     pub(super) others: u32,
     pub(super) other: u32,
@@ -40,7 +40,7 @@ impl Groups {
         let [own, Range { start, end }] = instance.groups();
         let (here, others) = (own.end.saturating_sub(own.start), end.saturating_sub(start));
         let number = instance.rank().saturating_sub(own.start);
-        let near = Among::run(&own, own.start);
+        let near = RankSubset::of_range(&own, own.start);
         Self { first: own.start, near, others, other: start, number, larger: here.max(others) }
     }
 
@@ -68,7 +68,7 @@ impl Groups {
     }
 
     /// The rounds of that many exchanges each, until all have met.
-    pub(super) fn turns(&self, instance: &Instance, width: u32) -> u32 {
+    pub(super) fn rounds(&self, instance: &Instance, width: u32) -> u32 {
         if instance.count() == 0 { 0 } else { self.larger.div_ceil(width) }
     }
 

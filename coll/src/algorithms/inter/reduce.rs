@@ -4,8 +4,8 @@ use aldis_kernel::hal::Operation;
 
 use crate::algorithms::reduce::Binomial;
 use crate::phases::{messages, sum, whole};
-use crate::schedule::along::{Along, Way};
-use crate::schedule::among::Among;
+use crate::schedule::subset::RankSubset;
+use crate::schedule::variant::{Pattern, Variant};
 use crate::schedule::{Instance, Order, Priced, Schedule, Span, Step, Work, log2_ceil};
 
 /// The group [reduces](Binomial) to its first rank, which sends the result to the root: 1 +
@@ -16,8 +16,8 @@ use crate::schedule::{Instance, Order, Priced, Schedule, Span, Step, Work, log2_
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct LocalReduceRemoteSend;
 
-impl Along for LocalReduceRemoteSend {
-    type Way = Self;
+impl Variant for LocalReduceRemoteSend {
+    type Pattern = Self;
     const NAME: &'static str = "inter_local_reduce_remote_send";
     const SOURCE: &'static str =
         "MPICH reduce_inter_local_reduce_remote_send; Open MPI mca_coll_inter_reduce_inter";
@@ -27,7 +27,7 @@ impl Along for LocalReduceRemoteSend {
     }
 }
 
-impl Way for LocalReduceRemoteSend {
+impl Pattern for LocalReduceRemoteSend {
     const OPERATION: Operation = Operation::Reduce;
     const CROSSES: bool = true;
 
@@ -38,7 +38,7 @@ impl Way for LocalReduceRemoteSend {
     fn step(instance: &Instance, round: u32, index: u32) -> Option<Step> {
         let (root, count) = (instance.root(), instance.count());
         if round < log2_ceil(root) {
-            return Among::run(&(0..root), 0).step(&Binomial, instance, round, index);
+            return RankSubset::of_range(&(0..root), 0).step(&Binomial, instance, round, index);
         }
         let data = Span::data(0, count);
         match index {
@@ -65,8 +65,8 @@ impl Way for LocalReduceRemoteSend {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Linear;
 
-impl Along for Linear {
-    type Way = Self;
+impl Variant for Linear {
+    type Pattern = Self;
     const NAME: &'static str = "inter_linear";
     const SOURCE: &'static str = "Open MPI mca_coll_basic_reduce_lin_inter";
 
@@ -75,7 +75,7 @@ impl Along for Linear {
     }
 }
 
-impl Way for Linear {
+impl Pattern for Linear {
     const OPERATION: Operation = Operation::Reduce;
     const CROSSES: bool = true;
 

@@ -6,9 +6,9 @@ use aldis_kernel::hal::Operation;
 use super::groups::{FAN, Groups, fanned, half};
 use crate::algorithms::blocks::reduce_scatter::of_images;
 use crate::algorithms::blocks::reduce_scatter::partial::kept;
-use crate::algorithms::blocks::reduce_scatter::rooted::{Meeting, neighbours};
+use crate::algorithms::blocks::reduce_scatter::rooted::{MergeRole, binomial_role};
 use crate::phases::{locate, messages, sum};
-use crate::schedule::along::{Along, Way};
+use crate::schedule::variant::{Pattern, Variant};
 use crate::schedule::{BlockRange, Instance, Order, Span, Step, Work, log2_ceil};
 
 /// Returns the block that this rank gives to the one with a number in the other group.
@@ -37,21 +37,21 @@ impl LocalReduceRemoteScatter {
     /// A round of the reduction, of all blocks.
     fn reduce(instance: &Instance, groups: &Groups, round: u32, index: u32) -> Option<Step> {
         let inner = groups.near.instance(instance)?;
-        let met = neighbours(&inner, round)?;
+        let role = binomial_role(&inner, round)?;
         let all = BlockRange { first: groups.other, len: groups.others };
         let [reduced, arrived] = [0, groups.others].map(|before| kept(instance, before, all));
         let given = instance.blocks(0, groups.others).of_input();
-        let met = Meeting { other: groups.rank(met.other), ..met };
-        met.step(instance, [given, reduced, arrived], index)
+        let role = MergeRole { other: groups.rank(role.other), ..role };
+        role.step(instance, [given, reduced, arrived], index)
     }
 
-    fn scatter(instance: &Instance, groups: &Groups, turn: u32, index: u32) -> Option<Step> {
-        let comes = groups.number / FAN == turn;
+    fn scatter(instance: &Instance, groups: &Groups, round: u32, index: u32) -> Option<Step> {
+        let comes = groups.number / FAN == round;
         if comes && index == 0 {
             return Some(Step::Recv { from: groups.other, into: instance.block(0) });
         }
         let index = index.checked_sub(u32::from(comes))?;
-        let number = turn.checked_mul(FAN)?.checked_add(index)?;
+        let number = round.checked_mul(FAN)?.checked_add(index)?;
         let to = groups.other.saturating_add(number);
         let from = match groups.here() {
             1 => given(instance, number),
@@ -62,8 +62,8 @@ impl LocalReduceRemoteScatter {
     }
 }
 
-impl Along for LocalReduceRemoteScatter {
-    type Way = Self;
+impl Variant for LocalReduceRemoteScatter {
+    type Pattern = Self;
     const NAME: &'static str = "inter_local_reduce_remote_scatter";
     const SOURCE: &'static str = "after MPICH reduce_scatter_inter_remote_reduce_local_scatter and Open MPI mca_coll_basic_reduce_scatter_inter";
 
@@ -72,7 +72,7 @@ impl Along for LocalReduceRemoteScatter {
     }
 }
 
-impl Way for LocalReduceRemoteScatter {
+impl Pattern for LocalReduceRemoteScatter {
     const OPERATION: Operation = Operation::ReduceScatterBlock;
     const CROSSES: bool = true;
 
@@ -84,7 +84,7 @@ impl Way for LocalReduceRemoteScatter {
         let groups = Groups::of(instance);
         match locate(round, Self::lengths(instance))? {
             (0, round) => Self::reduce(instance, &groups, round, index),
-            (_, turn) => Self::scatter(instance, &groups, turn, index),
+            (_, round) => Self::scatter(instance, &groups, round, index),
         }
     }
 
@@ -118,8 +118,8 @@ impl PairwiseExchange {
     }
 }
 
-impl Along for PairwiseExchange {
-    type Way = Self;
+impl Variant for PairwiseExchange {
+    type Pattern = Self;
     const NAME: &'static str = "inter_pairwise_exchange";
     const SOURCE: &'static str =
         "MPICH reduce_scatter_intra_pairwise, in the turns of alltoall_inter_pairwise_exchange";
@@ -129,12 +129,12 @@ impl Along for PairwiseExchange {
     }
 }
 
-impl Way for PairwiseExchange {
+impl Pattern for PairwiseExchange {
     const OPERATION: Operation = Operation::ReduceScatterBlock;
     const CROSSES: bool = true;
 
     fn rounds(instance: &Instance) -> u32 {
-        Groups::of(instance).turns(instance, 1)
+        Groups::of(instance).rounds(instance, 1)
     }
 
     fn step(instance: &Instance, turn: u32, index: u32) -> Option<Step> {

@@ -2,19 +2,19 @@
 
 use aldis_kernel::hal::Operation;
 
-use super::lines::{Act, Line};
+use super::order::{NeighborAction, NeighborEntry};
 use crate::schedule::{IN_FLIGHT_MAX, Instance, Priced, Schedule, Span, Step, Work};
 
-/// The linear exchange with neighbours, along the lines of a
-/// [`Neighbourhood`](crate::neighbor::Neighbourhood): as many messages a round as there may be.
+/// The linear exchange with neighbours, along the entries of a
+/// [`NeighborList`](crate::neighbor::NeighborList): as many messages a round as there may be.
 ///
 /// Each rank has its own, which takes nothing from the instance but the count; among the algorithms
-/// to choose from it stands without lines.
+/// to choose from it stands without entries.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Linear<'m> {
     pub(crate) operation: Operation,
-    pub(crate) lines: &'m [Line],
+    pub(crate) entries: &'m [NeighborEntry],
 }
 
 impl Schedule for Linear<'_> {
@@ -27,14 +27,14 @@ impl Schedule for Linear<'_> {
     }
 
     fn rounds(&self, instance: &Instance) -> u32 {
-        let rounds = self.lines.len().div_ceil(IN_FLIGHT_MAX);
+        let rounds = self.entries.len().div_ceil(IN_FLIGHT_MAX);
         if instance.count() == 0 { 0 } else { u32::try_from(rounds).unwrap_or(u32::MAX) }
     }
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
         let count = instance.count();
         let at = (round as usize).checked_mul(IN_FLIGHT_MAX)?.checked_add(index as usize)?;
-        let &Line { act, rank, block, given, .. } = self.lines.get(at)?;
+        let &NeighborEntry { action, rank, block, given, .. } = self.entries.get(at)?;
         let block_of = |block: u32| Span::data((block as usize).saturating_mul(count), count);
         // A gather sends every destination the same.
         let given_to = |place: u32| match self.operation {
@@ -44,10 +44,10 @@ impl Schedule for Linear<'_> {
         if index as usize >= IN_FLIGHT_MAX {
             return None;
         }
-        Some(match act {
-            Act::Receive => Step::Recv { from: rank, into: block_of(block) },
-            Act::Send => Step::Send { to: rank, from: given_to(block) },
-            Act::Copy => Step::Copy { into: block_of(block), from: given_to(given) },
+        Some(match action {
+            NeighborAction::Receive => Step::Recv { from: rank, into: block_of(block) },
+            NeighborAction::Send => Step::Send { to: rank, from: given_to(block) },
+            NeighborAction::Copy => Step::Copy { into: block_of(block), from: given_to(given) },
         })
     }
 
@@ -63,8 +63,11 @@ impl Priced for Linear<'_> {
 
     /// This rank's.
     fn work(&self, _size: u32, count: usize) -> Work {
-        let of = |wanted: Act| self.lines.iter().filter(|line| line.act == wanted).count() as u64;
-        let (received, sent, copied) = (of(Act::Receive), of(Act::Send), of(Act::Copy));
+        let of = |wanted: NeighborAction| {
+            self.entries.iter().filter(|entry| entry.action == wanted).count() as u64
+        };
+        let (received, sent, copied) =
+            (of(NeighborAction::Receive), of(NeighborAction::Send), of(NeighborAction::Copy));
         let elements = |blocks: u64| blocks.saturating_mul(count as u64);
         if count == 0 {
             return Work::default();

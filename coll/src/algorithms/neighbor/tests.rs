@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::vec::Vec;
 
-use super::lines::{Act, Line, arrange};
+use super::order::{NeighborAction, NeighborEntry, arrange};
 
 /// Edges by their ends, in the order in which both ends list them.
 type Edges = Vec<(u32, u32)>;
@@ -12,22 +12,24 @@ type Edges = Vec<(u32, u32)>;
 /// which they did.
 type Met = BTreeMap<(u32, u32), Vec<(u32, u32)>>;
 
-/// The lines of rank `me`, in the order of its lists.
-fn listed(edges: &Edges, me: u32) -> Vec<Line> {
+/// The entries of rank `me`, in the order of its lists.
+fn listed(edges: &Edges, me: u32) -> Vec<NeighborEntry> {
     let from = edges.iter().filter(|edge| edge.1 == me).map(|edge| edge.0);
     let to = edges.iter().filter(|edge| edge.0 == me).map(|edge| edge.1);
-    let received = (0..).zip(from).map(|(place, rank)| Line::receive(rank, place, place));
-    let sent = (0..).zip(to).map(|(place, rank)| Line::send(rank, place));
+    let received = (0..).zip(from).map(|(place, rank)| NeighborEntry::receive(rank, place, place));
+    let sent = (0..).zip(to).map(|(place, rank)| NeighborEntry::send(rank, place));
     received.chain(sent).collect()
 }
 
 /// Runs rounds of `width` messages on all ranks; every send waits for its receive, and messages
 /// between two ranks meet in the order in which they are posted. `None` if a rank waits for ever.
-fn run(rows: &[Vec<Line>], width: usize) -> Option<Met> {
-    let messages = |row: &Vec<Line>| row.iter().filter(|line| line.act != Act::Copy).copied().collect();
-    let rows: Vec<Vec<Line>> = rows.iter().map(messages).collect();
+fn run(rows: &[Vec<NeighborEntry>], width: usize) -> Option<Met> {
+    let messages = |row: &Vec<NeighborEntry>| {
+        row.iter().filter(|entry| entry.action != NeighborAction::Copy).copied().collect()
+    };
+    let rows: Vec<Vec<NeighborEntry>> = rows.iter().map(messages).collect();
     let mut rounds: Vec<_> = rows.iter().map(|row| row.chunks(width)).collect();
-    let mut posted: Vec<Vec<Line>> =
+    let mut posted: Vec<Vec<NeighborEntry>> =
         rounds.iter_mut().map(|all| all.next().unwrap_or(&[]).to_vec()).collect();
     let mut met = Met::new();
     loop {
@@ -35,10 +37,12 @@ fn run(rows: &[Vec<Line>], width: usize) -> Option<Met> {
         for to in 0..rows.len() {
             for from in 0..rows.len() {
                 let of = |rank: usize, act, other: usize| {
-                    let is_it = |line: &Line| line.act == act && line.rank == other as u32;
+                    let is_it = |entry: &NeighborEntry| entry.action == act && entry.rank == other as u32;
                     posted[rank].iter().position(is_it)
                 };
-                if let (Some(into), Some(out)) = (of(to, Act::Receive, from), of(from, Act::Send, to)) {
+                if let (Some(into), Some(out)) =
+                    (of(to, NeighborAction::Receive, from), of(from, NeighborAction::Send, to))
+                {
                     let (received, sent) = (posted[to].remove(into), posted[from].remove(out));
                     met.entry((from as u32, to as u32)).or_default().push((sent.block, received.block));
                     moved = true;
@@ -60,7 +64,7 @@ fn run(rows: &[Vec<Line>], width: usize) -> Option<Met> {
 
 /// Arranges and runs a graph, and looks at what has met.
 fn check(edges: &Edges, size: u32, width: usize) {
-    let rows: Vec<Vec<Line>> = (0..size)
+    let rows: Vec<Vec<NeighborEntry>> = (0..size)
         .map(|me| {
             let mut row = listed(edges, me);
             let used = arrange(&mut row, me, size, width).expect("as many to itself as from itself");
@@ -70,12 +74,12 @@ fn check(edges: &Edges, size: u32, width: usize) {
         .collect();
     let mut met = run(&rows, width).unwrap_or_else(|| panic!("{size} ranks, {width} a round: {edges:?}"));
     for (me, row) in (0..).zip(&rows) {
-        let copies = row.iter().filter(|line| line.act == Act::Copy);
-        copies.for_each(|line| met.entry((me, me)).or_default().push((line.given, line.block)));
+        let copies = row.iter().filter(|entry| entry.action == NeighborAction::Copy);
+        copies.for_each(|entry| met.entry((me, me)).or_default().push((entry.given, entry.block)));
         let mut sends = false;
-        for (at, line) in row.iter().filter(|line| line.act != Act::Copy).enumerate() {
-            sends = line.act == Act::Send || (sends && at % width > 0);
-            assert!(!sends || line.act == Act::Send, "receives come first in a round");
+        for (at, entry) in row.iter().filter(|entry| entry.action != NeighborAction::Copy).enumerate() {
+            sends = entry.action == NeighborAction::Send || (sends && at % width > 0);
+            assert!(!sends || entry.action == NeighborAction::Send, "receives come first in a round");
         }
     }
     // The k-th of one list and the k-th of the other.
@@ -133,8 +137,8 @@ fn large_graphs_end() {
 /// The reason for the order: without it these four wait for each other.
 #[test]
 fn the_order_of_the_lists_would_not_end() {
-    let receive = |rank| Line::receive(rank, 0, 0);
-    let send = |rank| Line::send(rank, 0);
+    let receive = |rank| NeighborEntry::receive(rank, 0, 0);
+    let send = |rank| NeighborEntry::send(rank, 0);
     let lists = [std::vec![send(2), send(3)], std::vec![send(3), send(2)]];
     let rows = [
         lists[0].clone(),

@@ -1,8 +1,8 @@
 //! The binary tree: every rank adds what two send.
 
 use super::collect::Collect;
-use crate::schedule::along::Along;
 use crate::schedule::tree;
+use crate::schedule::variant::Variant;
 
 /// The binary-tree reduction: 2 floor(log2 p) rounds of n elements, one less if the deepest level
 /// has one rank, any p, any root; a rank receives twice and sends once.
@@ -15,8 +15,8 @@ use crate::schedule::tree;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Binary;
 
-impl Along for Binary {
-    type Way = Collect<tree::Binary>;
+impl Variant for Binary {
+    type Pattern = Collect<tree::Binary>;
     const NAME: &'static str = "binary";
     const SOURCE: &'static str = "Open MPI ompi_coll_base_reduce_intra_binary";
 }

@@ -2,7 +2,7 @@
 
 use aldis_kernel::hal::Operation;
 
-use crate::schedule::halves::{self, HalvesRole};
+use crate::schedule::doubling_groups::{self, GroupMerge};
 use crate::schedule::{Instance, Order, Priced, Schedule, Span, Step, Work, log2_ceil, pairs_up};
 
 /// The binomial-tree reduction: ceil(log2 p) rounds of n elements, any p, any root.
@@ -35,9 +35,10 @@ impl Schedule for Binomial {
         if round >= self.rounds(instance) {
             return None;
         }
-        let HalvesRole { other, leads, .. } = halves::meeting(instance, round)?;
+        let GroupMerge { other, leads, .. } = doubling_groups::merge(instance, round)?;
         let (data, arrived) = (Span::data(0, instance.count()), Span::scratch(instance.count()));
-        let is_lower = halves::first(instance.rank(), round + 1) == halves::first(instance.rank(), round);
+        let is_lower = doubling_groups::first(instance.rank(), round + 1)
+            == doubling_groups::first(instance.rank(), round);
         let order = if is_lower { Order::IntoFirst } else { Order::FromFirst };
         match (leads, index) {
             (false, 0) => Some(Step::Send { to: other, from: data }),

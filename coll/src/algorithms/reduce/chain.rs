@@ -1,8 +1,8 @@
 //! Four chains that end at the root.
 
 use super::collect::Collect;
-use crate::schedule::along::Along;
 use crate::schedule::tree::Chains;
+use crate::schedule::variant::Variant;
 
 /// The reduction by four chains: p - 1 rounds of n elements up to 5 ranks, floor((p - 1) / 4) + 3
 /// beyond, any root.
@@ -15,8 +15,8 @@ use crate::schedule::tree::Chains;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Chain;
 
-impl Along for Chain {
-    type Way = Collect<Chains<4>>;
+impl Variant for Chain {
+    type Pattern = Collect<Chains<4>>;
     const NAME: &'static str = "chain";
     const SOURCE: &'static str = "Open MPI ompi_coll_base_reduce_intra_chain, fanout 4";
 }

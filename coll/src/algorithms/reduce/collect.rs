@@ -6,8 +6,8 @@ use core::marker::PhantomData;
 
 use aldis_kernel::hal::Operation;
 
-use crate::schedule::along::Way;
 use crate::schedule::tree::Tree;
+use crate::schedule::variant::Pattern;
 use crate::schedule::{Instance, Order, Span, Step, Work};
 
 /// A reduction along a tree. Places are counted from the root, so that operands keep the order of
@@ -15,7 +15,7 @@ use crate::schedule::{Instance, Order, Span, Step, Work};
 /// scratch is enough.
 pub(crate) struct Collect<T>(PhantomData<T>);
 
-impl<T: Tree> Way for Collect<T> {
+impl<T: Tree> Pattern for Collect<T> {
     const OPERATION: Operation = Operation::Reduce;
     const KEEPS_RANK_ORDER: bool = false;
 
@@ -27,7 +27,7 @@ impl<T: Tree> Way for Collect<T> {
         let (size, place) = (instance.size(), instance.from_root());
         let turn = T::turns(size).end.checked_sub(round)?.checked_sub(1)?;
         let (data, arrived) = (Span::data(0, instance.count()), Span::scratch(instance.count()));
-        match (T::heard(size, place).filter(|(heard, _)| *heard == turn), index) {
+        match (T::parent(size, place).filter(|(received, _)| *received == turn), index) {
             (Some((_, parent)), 0) => Some(Step::Send { to: instance.at_place(parent), from: data }),
             (None, 0) => T::child(size, place, turn)
                 .map(|child| Step::Recv { from: instance.at_place(child), into: arrived }),

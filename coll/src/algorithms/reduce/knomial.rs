@@ -1,8 +1,8 @@
 //! The k-nomial tree of radix 4.
 
 use super::collect::Collect;
-use crate::schedule::along::Along;
 use crate::schedule::tree;
+use crate::schedule::variant::Variant;
 
 /// The k-nomial reduction of radix 4: 3 rounds of n elements for each digit of p - 1 to base 4, any
 /// p, any root; less for the highest digit, as many as it counts.
@@ -15,8 +15,8 @@ use crate::schedule::tree;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Knomial;
 
-impl Along for Knomial {
-    type Way = Collect<tree::Knomial<2>>;
+impl Variant for Knomial {
+    type Pattern = Collect<tree::Knomial<2>>;
     const NAME: &'static str = "knomial";
     const SOURCE: &'static str =
         "Open MPI ompi_coll_base_reduce_intra_knomial, radix 4; MPICH ireduce_intra_gentran_tree, knomial_1";

@@ -1,8 +1,8 @@
 //! The pipeline: one chain of all ranks that ends at the root.
 
 use super::collect::Collect;
-use crate::schedule::along::Along;
 use crate::schedule::tree::Chains;
+use crate::schedule::variant::Variant;
 
 /// The pipelined reduction: p - 1 rounds of n elements, any p, any root; a rank receives once and
 /// sends once.
@@ -16,8 +16,8 @@ use crate::schedule::tree::Chains;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Pipeline;
 
-impl Along for Pipeline {
-    type Way = Collect<Chains<1>>;
+impl Variant for Pipeline {
+    type Pattern = Collect<Chains<1>>;
     const NAME: &'static str = "pipeline";
     const SOURCE: &'static str = "Open MPI ompi_coll_base_reduce_intra_pipeline";
 }

@@ -2,7 +2,7 @@
 
 use aldis_kernel::hal::Operation;
 
-use crate::phases::{Parts, back, locate, messages, nth, pass_reducing, sum};
+use crate::phases::{Parts, locate, messages, nth, pass_reducing, ring_before, sum};
 use crate::schedule::{IN_FLIGHT_MAX, Instance, Priced, Schedule, Step, Work};
 
 /// The ring reduction: p - 1 rounds of n/p elements, and (p - 1)/8 more in which the root gets a
@@ -43,8 +43,8 @@ fn gather(instance: &Instance, parts: Parts, round: u32, index: u32) -> Option<S
 }
 
 fn lengths(size: u32) -> [u32; 2] {
-    let turn = size.saturating_sub(1);
-    [turn, turn.div_ceil(AT_ONCE)]
+    let lap = size.saturating_sub(1);
+    [lap, lap.div_ceil(AT_ONCE)]
 }
 
 impl Schedule for Ring {
@@ -63,7 +63,7 @@ impl Schedule for Ring {
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
         let (size, place) = (instance.size(), instance.from_root());
         let parts = Parts::new(instance.count(), size);
-        let chunk = |before| parts.span(back(place, before, size), 1);
+        let chunk = |before| parts.span(ring_before(place, before, size), 1);
         match locate(round, lengths(size))? {
             (0, round) => nth(pass_reducing(instance, chunk(round + 1), chunk(round + 2)), index),
             (_, round) => gather(instance, parts, round, index),
@@ -85,10 +85,10 @@ impl Priced for Ring {
     }
 
     fn work(&self, size: u32, count: usize) -> Work {
-        let (parts, [turn, gathers]) = (Parts::new(count, size), lengths(size));
-        let rounds = parts.strided(1, 1, AT_ONCE, gathers).rounds;
-        let fan = parts.present(1, 1, turn).saturating_sub(rounds);
-        let gathered = Work { rounds, fan, elements: parts.len(1, turn) as u64, ..Work::default() };
-        sum([messages(turn, parts.len(0, 1), true), gathered])
+        let (parts, [lap, gathers]) = (Parts::new(count, size), lengths(size));
+        let rounds = parts.longest_messages(1, 1, AT_ONCE, gathers).rounds;
+        let fan = parts.nonempty_pieces(1, 1, lap).saturating_sub(rounds);
+        let gathered = Work { rounds, fan, elements: parts.len(1, lap) as u64, ..Work::default() };
+        sum([messages(lap, parts.len(0, 1), true), gathered])
     }
 }

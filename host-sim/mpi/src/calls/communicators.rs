@@ -3,7 +3,8 @@
 use core::ffi::{c_char, c_int};
 use core::future::Future;
 
-use aldis_coll::comm::{self, Messenger, SplitChoice, inter};
+use aldis_coll::comm::inter::{self, Leaders};
+use aldis_coll::comm::{self, Messenger, SplitChoice};
 use aldis_hal::PeerId;
 use aldis_kernel::{Comm, Group, Rank};
 
@@ -251,7 +252,8 @@ mpi! { fn MPI_Intercomm_create(local: Handle, leader: c_int, peer: Handle, remot
     let created = made(local, async move |poster, own| {
         let world = poster.endpoint().world();
         let mut scratch = choices(&world);
-        Ok(inter::icreate(poster, &own, leader, (&peer_comm, remote), tag, &mut scratch).await?)
+        let leaders = Leaders { local: &own, leader, peer: &peer_comm, remote, tag };
+        Ok(inter::icreate(poster, leaders, &mut scratch).await?)
     })?;
     new.set(insert(created, local)?)?;
 } }

@@ -4,7 +4,8 @@
 
 use core::ffi::{c_char, c_int};
 
-use aldis_coll::comm::{self, Messenger, inter};
+use aldis_coll::comm::inter::{self, Leaders};
+use aldis_coll::comm::{self, Messenger};
 use aldis_hal::PeerId;
 use aldis_kernel::{Comm, Group, Rank, Tag};
 
@@ -94,8 +95,9 @@ fn from_groups(sides: [GroupSide; 2], name: &str) -> Result<Comm, CallFault> {
     let (made, own) = made(MPI_COMM_WORLD, async move |poster, world| {
         let own = of_processes(poster, &local.processes, tags[0]).await?;
         let mut scratch = choices(&world);
-        let between = (&world, Rank(leader.0));
-        let made = inter::icreate(poster, &own, local.leader, between, tags[1], &mut scratch).await;
+        let (remote, tag) = (Rank(leader.0), tags[1]);
+        let leaders = Leaders { local: &own, leader: local.leader, peer: &world, remote, tag };
+        let made = inter::icreate(poster, leaders, &mut scratch).await;
         Ok((made, own))
     })?;
     let_go(own)?;

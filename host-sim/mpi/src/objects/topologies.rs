@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use aldis_coll::comm::{Dimension, DistributedGraph, Graph, Grid, Neighbour, Topology};
-use aldis_coll::neighbor::{Line, Neighbourhood};
+use aldis_coll::neighbor::{NeighborEntry, NeighborList};
 use aldis_kernel::{Comm, Error, Rank};
 
 use crate::abi::MPI_ERR_TOPOLOGY;
@@ -34,10 +34,10 @@ pub(crate) enum TopologyShape {
 /// freed before they are over.
 #[derive(Debug)]
 pub(crate) struct CommTopology {
-    neighbourhood: Result<Neighbourhood<'static>, Error>,
+    neighbors: Result<NeighborList<'static>, Error>,
     pub(crate) shape: TopologyShape,
     /// The memory of the two above: dropped after them.
-    _lines: Vec<Line>,
+    _entries: Vec<NeighborEntry>,
     lists: TopologyLists,
 }
 
@@ -73,15 +73,15 @@ impl CommTopology {
 
     pub(crate) fn new(shape: TopologyShape, lists: TopologyLists) -> (Comm, Self) {
         let (sources, destinations) = shape.neighbours();
-        let mut lines = vec![Line::NONE; sources.len() + destinations.len()];
+        let mut entries = vec![NeighborEntry::NONE; sources.len() + destinations.len()];
         // SAFETY: they move beside what is made of them, which is dropped first.
-        let memory = unsafe { extend_mut(&mut lines) };
-        let neighbourhood = match &shape {
-            TopologyShape::Grid(grid) => Neighbourhood::new(grid, memory),
-            TopologyShape::Graph(graph) => Neighbourhood::new(graph, memory),
-            TopologyShape::Distributed(graph) => Neighbourhood::new(graph, memory),
+        let memory = unsafe { extend_mut(&mut entries) };
+        let neighbors = match &shape {
+            TopologyShape::Grid(grid) => NeighborList::new(grid, memory),
+            TopologyShape::Graph(graph) => NeighborList::new(graph, memory),
+            TopologyShape::Distributed(graph) => NeighborList::new(graph, memory),
         };
-        (*shape.comm(), Self { neighbourhood, shape, _lines: lines, lists })
+        (*shape.comm(), Self { neighbors, shape, _entries: entries, lists })
     }
 
     /// Creates this topology again on a new communicator of the ranks of `comm`. Collective.
@@ -95,17 +95,17 @@ impl CommTopology {
     }
 
     /// The neighbours with which this rank exchanges.
-    pub(crate) fn neighbourhood(&self) -> Result<&Neighbourhood<'static>, CallFault> {
-        self.neighbourhood.as_ref().map_err(|error| CallFault::new(MPI_ERR_TOPOLOGY, error.to_string()))
+    pub(crate) fn neighbors(&self) -> Result<&NeighborList<'static>, CallFault> {
+        self.neighbors.as_ref().map_err(|error| CallFault::new(MPI_ERR_TOPOLOGY, error.to_string()))
     }
 
-    /// The neighbourhood of this rank for an operation.
+    /// The neighbors of this rank for an operation.
     ///
     /// # Safety
     /// The operation holds this topology until it is over.
-    pub(crate) unsafe fn extend(self: &Rc<Self>) -> Result<&'static Neighbourhood<'static>, CallFault> {
+    pub(crate) unsafe fn extend(self: &Rc<Self>) -> Result<&'static NeighborList<'static>, CallFault> {
         // SAFETY: it is counted, so it does not move, and the operation holds a count.
-        self.neighbourhood().map(|neighbourhood| unsafe { ffi::extend(neighbourhood) })
+        self.neighbors().map(|neighbors| unsafe { ffi::extend(neighbors) })
     }
 
     pub(crate) fn grid(&self) -> Result<&Grid<'_>, CallFault> {

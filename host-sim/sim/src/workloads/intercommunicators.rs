@@ -1,7 +1,8 @@
 //! Intercommunicators between two random groups: made, used, duplicated, split, merged and freed,
 //! and every rank knows what both groups must be.
 
-use aldis_coll::comm::{SplitChoice, free, inter, split};
+use aldis_coll::comm::inter::{self, Leaders};
+use aldis_coll::comm::{SplitChoice, free, split};
 use aldis_coll::op::{Max, Min, Sum};
 use aldis_coll::{allreduce, barrier};
 use aldis_kernel::hal::{Cause, PeerId, Platform, Resource, Transport};
@@ -43,8 +44,9 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, random: &mut Ra
     let between = made(ep, side.is_some(), |ep| {
         let (Some(side), Some(half)) = (side, half) else { return Ok(None) };
         let leader = sides[side].iter().position(|&process| process == leaders[side]).unwrap_or(0) as u32;
-        let way = (&world, Rank(leaders[1 - side]));
-        inter::create(ep, &half, Rank(leader), way, tag, &mut scratch).map(Some)
+        let (leader, remote) = (Rank(leader), Rank(leaders[1 - side]));
+        let leaders = Leaders { local: &half, leader, peer: &world, remote, tag };
+        inter::create(ep, leaders, &mut scratch).map(Some)
     })?;
     if let Some(between) = between {
         let between = between.zip(side);

@@ -1,6 +1,7 @@
 //! Inter-communication: section 7.6.
 
-use aldis_coll::comm::{self, SplitChoice, inter};
+use aldis_coll::comm::inter::{self, Leaders};
+use aldis_coll::comm::{self, SplitChoice};
 use aldis_coll::op::Sum;
 use aldis_coll::{allreduce, barrier};
 use aldis_hal::{Cause, Platform, Transport};
@@ -28,7 +29,11 @@ pub(super) fn halves<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> 
     let is_upper = world.rank().0 >= 2;
     let half = comm::split(ep, &world, Some(is_upper.into()), 0, &mut scratch)?.ok_or("two colours")?;
     let other = Rank(if is_upper { 0 } else { 2 });
-    let between = inter::create(ep, &half, Rank(0), (&world, other), Tag(1), &mut scratch)?;
+    let between = inter::create(
+        ep,
+        Leaders { local: &half, leader: Rank(0), peer: &world, remote: other, tag: Tag(1) },
+        &mut scratch,
+    )?;
     Ok((half, between))
 }
 
@@ -171,7 +176,12 @@ fn two_groups_of_an_intercommunicator_share_no_process<T: Transport, P: Platform
 ) -> Outcome {
     let (world, mut scratch) = (ep.world(), [SplitChoice::NONE; 10]);
     // All of the world on either side: rank 0 leads one, and tells that rank 1 leads the other.
-    let error = inter::create(ep, &world, Rank(0), (&world, Rank(0)), Tag(1), &mut scratch).err();
+    let error = inter::create(
+        ep,
+        Leaders { local: &world, leader: Rank(0), peer: &world, remote: Rank(0), tag: Tag(1) },
+        &mut scratch,
+    )
+    .err();
     assert!(matches!(error.map(|error| error.cause), Some(Cause::Overlap { .. })), "{error:?}");
     Ok(())
 }

@@ -31,23 +31,23 @@ impl<const RADIX: u32> Schedule for Bruck<RADIX> {
     }
 
     fn rounds(&self, instance: &Instance) -> u32 {
-        if instance.count() == 0 { 0 } else { radix::turns(instance.size(), RADIX).count() as u32 }
+        if instance.count() == 0 { 0 } else { radix::rounds(instance.size(), RADIX).count() as u32 }
     }
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
         if instance.count() == 0 {
             return None;
         }
-        let turn = radix::turns(instance.size(), RADIX).nth(round as usize)?;
-        let blocks = |reach: u32| turn.distance.min(instance.size().saturating_sub(reach));
-        match index.checked_sub(turn.digits) {
+        let digits = radix::rounds(instance.size(), RADIX).nth(round as usize)?;
+        let blocks = |reach: u32| digits.distance.min(instance.size().saturating_sub(reach));
+        match index.checked_sub(digits.count) {
             None => {
-                let reach = turn.reach(index);
+                let reach = digits.reach(index);
                 let from = instance.after(reach);
                 Some(Step::Recv { from, into: instance.blocks(from, blocks(reach)) })
             }
-            Some(sent) if sent < turn.digits => {
-                let reach = turn.reach(sent);
+            Some(sent) if sent < digits.count => {
+                let reach = digits.reach(sent);
                 let from = instance.blocks(instance.rank(), blocks(reach));
                 Some(Step::Send { to: instance.before(reach), from })
             }

@@ -21,25 +21,25 @@ impl Schedule for Linear {
     }
 
     fn rounds(&self, instance: &Instance) -> u32 {
-        if instance.count() == 0 { 0 } else { fan::turns(instance.size()).saturating_mul(2) }
+        if instance.count() == 0 { 0 } else { fan::rounds(instance.size()).saturating_mul(2) }
     }
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
         if round >= self.rounds(instance) {
             return None;
         }
-        let (rank, size, turns) = (instance.rank(), instance.size(), fan::turns(instance.size()));
-        let (turn, back) = if round < turns { (round, false) } else { (round - turns, true) };
+        let (rank, size, half) = (instance.rank(), instance.size(), fan::rounds(instance.size()));
+        let (round, is_bcast) = if round < half { (round, false) } else { (round - half, true) };
         let (own, all) = (|rank| instance.block(rank), instance.blocks(0, size));
         if rank == 0 {
-            let other = fan::place(size, turn, index)?;
-            return Some(match back {
+            let other = fan::place(size, round, index)?;
+            return Some(match is_bcast {
                 true => Step::Send { to: other, from: all },
                 false => Step::Recv { from: other, into: own(other) },
             });
         }
-        let mine = index == 0 && fan::turn(rank) == turn;
-        mine.then(|| match back {
+        let mine = index == 0 && fan::round_of(rank) == round;
+        mine.then(|| match is_bcast {
             true => Step::Recv { from: 0, into: all },
             false => Step::Send { to: 0, from: own(rank) },
         })

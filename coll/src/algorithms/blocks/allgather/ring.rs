@@ -2,7 +2,7 @@
 
 use aldis_kernel::hal::Operation;
 
-use crate::schedule::along::{Along, Way};
+use crate::schedule::variant::{Pattern, Variant};
 use crate::schedule::{Instance, Step, Work};
 
 /// The ring allgather: p - 1 rounds of a block, each to the next rank; optimal in bytes.
@@ -13,9 +13,9 @@ use crate::schedule::{Instance, Step, Work};
 pub struct Ring;
 
 /// Blocks that go around: in each round a rank sends on the one that came in the round before.
-pub(crate) struct Around;
+pub(crate) struct RingPattern;
 
-impl Way for Around {
+impl Pattern for RingPattern {
     const OPERATION: Operation = Operation::Allgather;
 
     fn rounds(instance: &Instance) -> u32 {
@@ -39,8 +39,8 @@ impl Way for Around {
     }
 }
 
-impl Along for Ring {
-    type Way = Around;
+impl Variant for Ring {
+    type Pattern = RingPattern;
     const NAME: &'static str = "ring";
     const SOURCE: &'static str = "Chan, Heimlich, Purkayastha, van de Geijn 2007; Open MPI ompi_coll_base_allgather_intra_ring; MPICH allgather_intra_ring; gloo allgather_ring.h";
 }

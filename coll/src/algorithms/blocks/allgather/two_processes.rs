@@ -1,7 +1,7 @@
 //! Two ranks: they swap their blocks.
 
-use super::ring::Around;
-use crate::schedule::along::Along;
+use super::ring::RingPattern;
+use crate::schedule::variant::Variant;
 
 /// The allgather of two: one round, for two ranks only.
 ///
@@ -10,8 +10,8 @@ use crate::schedule::along::Along;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct TwoProcesses;
 
-impl Along for TwoProcesses {
-    type Way = Around;
+impl Variant for TwoProcesses {
+    type Pattern = RingPattern;
     const NAME: &'static str = "two_processes";
     const SOURCE: &'static str = "Open MPI ompi_coll_base_allgather_intra_two_procs";
 

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use aldis_kernel::hal::Operation;
 
-use crate::schedule::radix::{self, RoundTurn};
+use crate::schedule::radix::{self, RoundDigits};
 use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, divide};
 
 /// Bruck's all-to-all of radix k, 2 in the original, modified: ceil(log_k p) stages of up to k - 1
@@ -28,86 +28,87 @@ fn home(instance: &Instance, distance: u32) -> Span {
 }
 
 impl<const RADIX: u32> Bruck<RADIX> {
-    fn turn(size: u32, round: u32) -> Option<RoundTurn> {
-        radix::turns(size, RADIX).nth(round as usize)
+    fn digits(size: u32, round: u32) -> Option<RoundDigits> {
+        radix::rounds(size, RADIX).nth(round as usize)
     }
 
-    /// Blocks whose way has this digit at the distance of the turn.
-    fn passing(size: u32, turn: RoundTurn, digit: u32) -> u32 {
-        let (size, distance) = (size as usize, turn.distance as usize);
+    /// Counts the blocks whose distance has this digit at the round's power of the radix.
+    fn passing(size: u32, digits: RoundDigits, digit: u32) -> u32 {
+        let (size, distance) = (size as usize, digits.distance as usize);
         let (full, rest) = divide(size, distance.saturating_mul(RADIX as usize));
         let beyond = rest.saturating_sub(distance.saturating_mul(digit as usize)).min(distance);
         full.saturating_mul(distance).saturating_add(beyond) as u32
     }
 
-    /// Blocks of the first `exchanges` of a turn.
-    fn before(size: u32, turn: RoundTurn, exchanges: u32) -> u32 {
-        (0..exchanges).map(|index| Self::passing(size, turn, turn.digit(index))).sum()
+    /// Blocks of the first `exchanges` of a round.
+    fn before(size: u32, digits: RoundDigits, exchanges: u32) -> u32 {
+        (0..exchanges).map(|index| Self::passing(size, digits, digits.digit(index))).sum()
     }
 
-    /// Blocks of a turn.
-    fn all(size: u32, turn: RoundTurn) -> u32 {
-        Self::before(size, turn, turn.digits)
+    /// Blocks of a round.
+    fn all(size: u32, digits: RoundDigits) -> u32 {
+        Self::before(size, digits, digits.count)
     }
 
-    /// The most blocks of a turn.
+    /// The most blocks of a round.
     fn most(size: u32) -> u32 {
-        radix::turns(size, RADIX).map(|turn| Self::all(size, turn)).max().unwrap_or(0)
+        radix::rounds(size, RADIX).map(|digits| Self::all(size, digits)).max().unwrap_or(0)
     }
 
-    /// The way of the block that is number `index` of those of a turn.
-    fn way(size: u32, turn: RoundTurn, mut index: u32) -> u32 {
-        for digit in (0..turn.digits).map(|index| turn.digit(index)) {
-            let blocks = Self::passing(size, turn, digit);
+    /// Returns how far in all the block travels that is number `index` of those of a round.
+    fn distance_of(size: u32, digits: RoundDigits, mut index: u32) -> u32 {
+        for digit in (0..digits.count).map(|index| digits.digit(index)) {
+            let blocks = Self::passing(size, digits, digit);
             if index < blocks {
-                let (high, low) = divide(index as usize, turn.distance as usize);
+                let (high, low) = divide(index as usize, digits.distance as usize);
                 let high = (high as u32).saturating_mul(RADIX).saturating_add(digit);
-                return high.saturating_mul(turn.distance).saturating_add(low as u32);
+                return high.saturating_mul(digits.distance).saturating_add(low as u32);
             }
             index -= blocks;
         }
         0
     }
 
-    /// The place in scratch of these of the blocks that are sent in a turn, or received behind
+    /// The place in scratch of these of the blocks that are sent in a round, or received behind
     /// them.
-    fn packed(instance: &Instance, turn: RoundTurn, blocks: Range<u32>, received: bool) -> Span {
-        let before = if received { Self::all(instance.size(), turn) } else { 0 };
+    fn packed(instance: &Instance, digits: RoundDigits, blocks: Range<u32>, received: bool) -> Span {
+        let before = if received { Self::all(instance.size(), digits) } else { 0 };
         let elements = |blocks: u32| (blocks as usize).saturating_mul(instance.count());
         let len = elements(blocks.end.saturating_sub(blocks.start));
         Span { start: elements(before.saturating_add(blocks.start)), ..Span::scratch(len) }
     }
 
     /// All blocks of an exchange.
-    fn message(instance: &Instance, turn: RoundTurn, exchange: u32, received: bool) -> Span {
-        let (size, digit) = (instance.size(), turn.digit(exchange));
-        let first = Self::before(size, turn, exchange);
-        let blocks = first..first.saturating_add(Self::passing(size, turn, digit));
-        Self::packed(instance, turn, blocks, received)
+    fn message(instance: &Instance, digits: RoundDigits, exchange: u32, received: bool) -> Span {
+        let (size, digit) = (instance.size(), digits.digit(exchange));
+        let first = Self::before(size, digits, exchange);
+        let blocks = first..first.saturating_add(Self::passing(size, digits, digit));
+        Self::packed(instance, digits, blocks, received)
     }
 
     /// The local steps after a round: what came is stored in its place, and what is sent in the
     /// next is packed. All comes from the input at first.
     fn sort(
         instance: &Instance,
-        came: Option<RoundTurn>,
-        goes: Option<RoundTurn>,
+        came: Option<RoundDigits>,
+        goes: Option<RoundDigits>,
         index: u32,
     ) -> Option<Step> {
         let size = instance.size();
-        let blocks = came.map_or(size, |turn| Self::all(size, turn));
+        let blocks = came.map_or(size, |digits| Self::all(size, digits));
         let Some(index) = index.checked_sub(blocks) else {
-            let (way, from) = match came {
-                Some(turn) => {
-                    (Self::way(size, turn, index), Self::packed(instance, turn, index..index + 1, true))
-                }
+            let (distance, from) = match came {
+                Some(digits) => (
+                    Self::distance_of(size, digits, index),
+                    Self::packed(instance, digits, index..index + 1, true),
+                ),
                 None => (index, instance.block(instance.after(index)).of_input()),
             };
-            return Some(Step::Copy { into: home(instance, way), from });
+            return Some(Step::Copy { into: home(instance, distance), from });
         };
-        let turn = goes.filter(|turn| index < Self::all(size, *turn))?;
-        let from = home(instance, Self::way(size, turn, index));
-        Some(Step::Copy { into: Self::packed(instance, turn, index..index + 1, false), from })
+        let digits = goes.filter(|digits| index < Self::all(size, *digits))?;
+        let from = home(instance, Self::distance_of(size, digits, index));
+        Some(Step::Copy { into: Self::packed(instance, digits, index..index + 1, false), from })
     }
 }
 
@@ -126,23 +127,23 @@ impl<const RADIX: u32> Schedule for Bruck<RADIX> {
     }
 
     fn rounds(&self, instance: &Instance) -> u32 {
-        if instance.count() == 0 { 0 } else { radix::turns(instance.size(), RADIX).count() as u32 + 1 }
+        if instance.count() == 0 { 0 } else { radix::rounds(instance.size(), RADIX).count() as u32 + 1 }
     }
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
         if instance.count() == 0 {
             return None;
         }
-        let next = Self::turn(instance.size(), round);
+        let next = Self::digits(instance.size(), round);
         let Some(now) = round.checked_sub(1) else { return Self::sort(instance, None, next, index) };
-        let turn = Self::turn(instance.size(), now)?;
-        let (nth, sends) = match index.checked_sub(turn.digits) {
+        let digits = Self::digits(instance.size(), now)?;
+        let (nth, sends) = match index.checked_sub(digits.count) {
             None => (index, false),
-            Some(index) if index < turn.digits => (index, true),
-            Some(index) => return Self::sort(instance, Some(turn), next, index - turn.digits),
+            Some(index) if index < digits.count => (index, true),
+            Some(index) => return Self::sort(instance, Some(digits), next, index - digits.count),
         };
-        let reach = turn.reach(nth);
-        let span = Self::message(instance, turn, nth, !sends);
+        let reach = digits.reach(nth);
+        let span = Self::message(instance, digits, nth, !sends);
         Some(match sends {
             false => Step::Recv { from: instance.before(reach), into: span },
             true => Step::Send { to: instance.after(reach), from: span },
@@ -163,7 +164,7 @@ impl<const RADIX: u32> Priced for Bruck<RADIX> {
         if count == 0 {
             return Work::default();
         }
-        let passed: u64 = radix::turns(size, RADIX).map(|turn| u64::from(Self::all(size, turn))).sum();
+        let passed: u64 = radix::rounds(size, RADIX).map(|digits| u64::from(Self::all(size, digits))).sum();
         let count = count as u64;
         Work {
             elements: passed.saturating_mul(count),

@@ -1,7 +1,7 @@
 //! Linear: every rank sends to every other.
 
-use crate::schedule::along::Along;
 use crate::schedule::exchange::{Exchanges, WIDTH_MAX};
+use crate::schedule::variant::Variant;
 
 /// The linear all-to-all: as many exchanges under way at a time as a round has messages for, those
 /// with near ranks first.
@@ -11,8 +11,8 @@ use crate::schedule::exchange::{Exchanges, WIDTH_MAX};
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Linear;
 
-impl Along for Linear {
-    type Way = Exchanges<WIDTH_MAX>;
+impl Variant for Linear {
+    type Pattern = Exchanges<WIDTH_MAX>;
     const NAME: &'static str = "linear";
     const SOURCE: &'static str = "Open MPI ompi_coll_base_alltoall_intra_basic_linear; MPICH alltoall_intra_scattered; gloo alltoall.cc";
 }

@@ -1,7 +1,7 @@
 //! Throttled: every rank sends to every other, two at a time.
 
-use crate::schedule::along::Along;
 use crate::schedule::exchange::Exchanges;
+use crate::schedule::variant::Variant;
 
 /// The throttled all-to-all: two exchanges under way at a time, for networks that many messages at
 /// once congest.
@@ -11,8 +11,8 @@ use crate::schedule::exchange::Exchanges;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct LinearSync;
 
-impl Along for LinearSync {
-    type Way = Exchanges<2>;
+impl Variant for LinearSync {
+    type Pattern = Exchanges<2>;
     const NAME: &'static str = "linear_sync";
     const SOURCE: &'static str = "Open MPI ompi_coll_base_alltoall_intra_linear_sync";
 }

@@ -1,7 +1,7 @@
 //! Two ranks: they swap a block.
 
-use crate::schedule::along::Along;
 use crate::schedule::exchange::Exchanges;
+use crate::schedule::variant::Variant;
 
 /// The all-to-all of two: one round, for two ranks only.
 ///
@@ -10,8 +10,8 @@ use crate::schedule::exchange::Exchanges;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct TwoProcesses;
 
-impl Along for TwoProcesses {
-    type Way = Exchanges<1>;
+impl Variant for TwoProcesses {
+    type Pattern = Exchanges<1>;
     const NAME: &'static str = "two_processes";
     const SOURCE: &'static str = "Open MPI ompi_coll_base_alltoall_intra_two_procs";
 

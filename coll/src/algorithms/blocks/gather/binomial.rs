@@ -2,7 +2,7 @@
 
 use aldis_kernel::hal::Operation;
 
-use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, halves, log2_ceil};
+use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, doubling_groups, log2_ceil};
 
 /// The binomial-tree gather: ceil(log2 p) rounds, any p, any root; the root receives all blocks but
 /// its own.
@@ -33,12 +33,12 @@ impl Schedule for Binomial {
         if round >= self.rounds(instance) {
             return None;
         }
-        let meeting = halves::meeting(instance, round)?;
-        let passing = halves::kept(instance, meeting.passing);
+        let merge = doubling_groups::merge(instance, round)?;
+        let passing = doubling_groups::held(instance, merge.passing);
         let own = instance.block(instance.rank());
-        match (meeting.leads, index) {
-            (true, 0) => Some(Step::Recv { from: meeting.other, into: passing }),
-            (false, 0) => Some(Step::Send { to: meeting.other, from: passing }),
+        match (merge.leads, index) {
+            (true, 0) => Some(Step::Recv { from: merge.other, into: passing }),
+            (false, 0) => Some(Step::Send { to: merge.other, from: passing }),
             (true, 1) if round == 0 && instance.rank() != instance.root() => {
                 Some(Step::Copy { into: Span::scratch(own.len), from: own })
             }
@@ -47,7 +47,7 @@ impl Schedule for Binomial {
     }
 
     fn capacity(&self, size: u32, scratch: usize) -> usize {
-        scratch.checked_div(halves::kept_max(size)).unwrap_or(usize::MAX)
+        scratch.checked_div(doubling_groups::held_max(size)).unwrap_or(usize::MAX)
     }
 }
 
@@ -57,6 +57,6 @@ impl Priced for Binomial {
     }
 
     fn work(&self, size: u32, count: usize) -> Work {
-        halves::work(size, count, u64::from(size > 2))
+        doubling_groups::work(size, count, u64::from(size > 2))
     }
 }

@@ -1,4 +1,4 @@
-//! The fan: every rank sends to the root.
+//! Linear: every rank sends to the root, a few at a time.
 
 use aldis_kernel::hal::Operation;
 
@@ -22,7 +22,7 @@ impl Schedule for Linear {
     }
 
     fn rounds(&self, instance: &Instance) -> u32 {
-        if instance.count() == 0 { 0 } else { fan::turns(instance.size()) }
+        if instance.count() == 0 { 0 } else { fan::rounds(instance.size()) }
     }
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
@@ -34,7 +34,7 @@ impl Schedule for Linear {
             let from = instance.at_place(fan::place(instance.size(), round, index)?);
             return Some(Step::Recv { from, into: block(from) });
         }
-        let mine = index == 0 && fan::turn(place) == round;
+        let mine = index == 0 && fan::round_of(place) == round;
         mine.then(|| Step::Send { to: instance.root(), from: block(instance.rank()) })
     }
 

@@ -24,26 +24,26 @@ impl Schedule for LinearSync {
     }
 
     fn rounds(&self, instance: &Instance) -> u32 {
-        if instance.count() == 0 { 0 } else { fan::turns(instance.size()).saturating_mul(2) }
+        if instance.count() == 0 { 0 } else { fan::rounds(instance.size()).saturating_mul(2) }
     }
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
         if round >= self.rounds(instance) {
             return None;
         }
-        let (place, turn, block) = (instance.from_root(), round / 2, |rank| instance.block(rank));
-        let tells = round.is_multiple_of(2);
+        let (place, fan_round, block) = (instance.from_root(), round / 2, |rank| instance.block(rank));
+        let is_go_ahead = round.is_multiple_of(2);
         // It is about a block.
         let go_ahead = |rank| Span::scratch(0).of_block(rank);
         if place == 0 {
-            let rank = instance.at_place(fan::place(instance.size(), turn, index)?);
-            return Some(match tells {
+            let rank = instance.at_place(fan::place(instance.size(), fan_round, index)?);
+            return Some(match is_go_ahead {
                 true => Step::Send { to: rank, from: go_ahead(rank) },
                 false => Step::Recv { from: rank, into: block(rank) },
             });
         }
-        let mine = index == 0 && fan::turn(place) == turn;
-        mine.then(|| match tells {
+        let mine = index == 0 && fan::round_of(place) == fan_round;
+        mine.then(|| match is_go_ahead {
             true => Step::Recv { from: instance.root(), into: go_ahead(instance.rank()) },
             false => Step::Send { to: instance.root(), from: block(instance.rank()) },
         })

@@ -1,7 +1,7 @@
 //! The butterfly: halving with near ranks first, and a permutation at the end.
 
 use super::halves::Halves;
-use crate::schedule::along::Along;
+use crate::schedule::variant::Variant;
 
 /// The reduce-scatter by a butterfly: log2 p rounds, (p - 1)/p n elements sent and reduced, and one
 /// more round of a block, for p a power of two; as recursive halving, but near ranks first, so that
@@ -14,8 +14,8 @@ use crate::schedule::along::Along;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Butterfly;
 
-impl Along for Butterfly {
-    type Way = Halves<true>;
+impl Variant for Butterfly {
+    type Pattern = Halves<true>;
     const NAME: &'static str = "butterfly";
     const SOURCE: &'static str = "Traeff 2005, An improved algorithm for (non-commutative) reduce-scatter; Open MPI ompi_coll_base_reduce_scatter_intra_butterfly; MPICH reduce_scatter_intra_noncommutative";
 }

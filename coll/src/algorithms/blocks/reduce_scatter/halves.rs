@@ -4,7 +4,7 @@ use aldis_kernel::hal::Operation;
 
 use super::partial::{add_given, given, kept, result};
 use crate::phases::{Pairs, locate, messages, order, power, reverse, sum};
-use crate::schedule::along::Way;
+use crate::schedule::variant::Pattern;
 use crate::schedule::{BlockRange, Instance, Span, Step, Work};
 
 /// A reduce-scatter by halving. Ranks beyond the largest power of two, 2^b, are folded into pairs
@@ -113,7 +113,7 @@ impl<const MIRRORED: bool> Halves<MIRRORED> {
     }
 }
 
-impl<const MIRRORED: bool> Way for Halves<MIRRORED> {
+impl<const MIRRORED: bool> Pattern for Halves<MIRRORED> {
     const OPERATION: Operation = Operation::ReduceScatterBlock;
     const KEEPS_RANK_ORDER: bool = MIRRORED;
 

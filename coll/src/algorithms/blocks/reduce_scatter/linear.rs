@@ -1,7 +1,7 @@
 //! Linear: rank 0 reduces everything, and sends each rank its block.
 
 use super::rooted::Rooted;
-use crate::schedule::along::Along;
+use crate::schedule::variant::Variant;
 
 /// The linear reduce-scatter: p - 1 rounds in which rank 0 adds what one rank gives, all n elements
 /// of it; then a block to each of the others, eight at a time. In the order of ranks.
@@ -11,8 +11,8 @@ use crate::schedule::along::Along;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Linear;
 
-impl Along for Linear {
-    type Way = Rooted<false>;
+impl Variant for Linear {
+    type Pattern = Rooted<false>;
     const NAME: &'static str = "linear";
     const SOURCE: &'static str = "Open MPI ompi_coll_base_reduce_scatter_block_basic_linear";
 }

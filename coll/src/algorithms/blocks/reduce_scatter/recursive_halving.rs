@@ -2,7 +2,7 @@
 //! then a quarter, and so on.
 
 use super::halves::Halves;
-use crate::schedule::along::Along;
+use crate::schedule::variant::Variant;
 
 /// The reduce-scatter by recursive halving: log2 p rounds, (p - 1)/p n elements sent and reduced,
 /// for p a power of two, the far half of the ranks first. Otherwise pairs of ranks act as one: a
@@ -15,8 +15,8 @@ use crate::schedule::along::Along;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RecursiveHalving;
 
-impl Along for RecursiveHalving {
-    type Way = Halves<false>;
+impl Variant for RecursiveHalving {
+    type Pattern = Halves<false>;
     const NAME: &'static str = "recursive_halving";
     const SOURCE: &'static str = "Thakur, Rabenseifner, Gropp 2005, section 4.3; Open MPI ompi_coll_base_reduce_scatter_intra_basic_recursivehalving; MPICH reduce_scatter_intra_recursive_halving";
 }

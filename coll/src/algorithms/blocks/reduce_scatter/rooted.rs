@@ -5,7 +5,7 @@ use aldis_kernel::hal::Operation;
 
 use super::partial::{add_given, given, image, result};
 use crate::phases::{messages, order, sum};
-use crate::schedule::along::Way;
+use crate::schedule::variant::Pattern;
 use crate::schedule::{BlockRange, Instance, Span, Step, Work, fan, log2_ceil, pairs_up};
 
 /// A reduction to rank 0, of neighbours, so that operands keep the order of ranks: one rank after
@@ -15,14 +15,14 @@ use crate::schedule::{BlockRange, Instance, Span, Step, Work, fan, log2_ceil, pa
 pub(crate) struct Rooted<const BINOMIAL: bool>;
 
 /// The part of a rank in a round of a reduction to the first one.
-pub(crate) struct Meeting {
+pub(crate) struct MergeRole {
     pub(crate) other: u32,
     pub(crate) receives: bool,
-    /// True if this rank has received before.
-    pub(crate) has_more: bool,
+    /// True if this rank has received before, so that a partial result is in scratch.
+    pub(crate) has_partial: bool,
 }
 
-impl Meeting {
+impl MergeRole {
     /// The step with `index`, where all that a rank has is sent on. The first that comes is reduced
     /// with what is given, in scratch; what comes later arrives behind it.
     pub(crate) fn step(
@@ -31,8 +31,8 @@ impl Meeting {
         [given, reduced, arrived]: [Span; 3],
         index: u32,
     ) -> Option<Step> {
-        let Self { other, receives, has_more } = *self;
-        match (receives, has_more, index) {
+        let Self { other, receives, has_partial } = *self;
+        match (receives, has_partial, index) {
             (false, true, 0) => Some(Step::Send { to: other, from: reduced }),
             (false, false, 0) => Some(Step::Send { to: other, from: given }),
             (true, true, 0) => Some(Step::Recv { from: other, into: arrived }),
@@ -46,15 +46,16 @@ impl Meeting {
     }
 }
 
-/// A round of the binomial tree, in which groups of 2^round neighbours meet in pairs.
-pub(crate) fn neighbours(instance: &Instance, round: u32) -> Option<Meeting> {
+/// Returns the part of this rank in a round of the binomial tree, in which groups of 2^round
+/// neighbours merge in pairs.
+pub(crate) fn binomial_role(instance: &Instance, round: u32) -> Option<MergeRole> {
     let (rank, size) = (instance.rank(), instance.size());
     let bit = 1u32.checked_shl(round)?;
     if rank & (bit - 1) != 0 {
         return None;
     }
     let (other, receives) = (rank ^ bit, rank & bit == 0);
-    (other < size).then_some(Meeting { other, receives, has_more: round > 0 && rank + 1 < size })
+    (other < size).then_some(MergeRole { other, receives, has_partial: round > 0 && rank + 1 < size })
 }
 
 impl<const BINOMIAL: bool> Rooted<BINOMIAL> {
@@ -62,11 +63,11 @@ impl<const BINOMIAL: bool> Rooted<BINOMIAL> {
         if BINOMIAL { log2_ceil(size) } else { size.saturating_sub(1) }
     }
 
-    fn meeting(instance: &Instance, round: u32) -> Option<Meeting> {
+    fn role(instance: &Instance, round: u32) -> Option<MergeRole> {
         match instance.rank() {
-            _ if BINOMIAL => neighbours(instance, round),
-            0 => Some(Meeting { other: round + 1, receives: true, has_more: round > 0 }),
-            rank if rank == round + 1 => Some(Meeting { other: 0, receives: false, has_more: false }),
+            _ if BINOMIAL => binomial_role(instance, round),
+            0 => Some(MergeRole { other: round + 1, receives: true, has_partial: round > 0 }),
+            rank if rank == round + 1 => Some(MergeRole { other: 0, receives: false, has_partial: false }),
             _ => None,
         }
     }
@@ -74,37 +75,37 @@ impl<const BINOMIAL: bool> Rooted<BINOMIAL> {
     fn reduce(instance: &Instance, round: u32, index: u32) -> Option<Step> {
         let all = BlockRange::all(instance.size());
         let (reduced, arrived) = (image(instance, 0, all), image(instance, 1, all));
-        Self::meeting(instance, round)?.step(instance, [given(instance, all), reduced, arrived], index)
+        Self::role(instance, round)?.step(instance, [given(instance, all), reduced, arrived], index)
     }
 
-    fn scatter(instance: &Instance, turn: u32, index: u32) -> Option<Step> {
+    fn scatter(instance: &Instance, round: u32, index: u32) -> Option<Step> {
         let (rank, size) = (instance.rank(), instance.size());
         if rank > 0 {
-            let mine = index == 0 && fan::turn(rank) == turn;
+            let mine = index == 0 && fan::round_of(rank) == round;
             return mine.then(|| Step::Recv { from: 0, into: instance.block(rank) });
         }
-        if let Some(to) = fan::place(size, turn, index) {
+        if let Some(to) = fan::place(size, round, index) {
             return Some(Step::Send { to, from: image(instance, 0, BlockRange::of(to)) });
         }
         let own = BlockRange::of(0);
         let own = if size < 2 { given(instance, own) } else { image(instance, 0, own) };
-        let is_next = index == 0 || fan::place(size, turn, index - 1).is_some();
-        (turn == 0 && is_next).then(|| result(instance, own))
+        let is_next = index == 0 || fan::place(size, round, index - 1).is_some();
+        (round == 0 && is_next).then(|| result(instance, own))
     }
 }
 
-impl<const BINOMIAL: bool> Way for Rooted<BINOMIAL> {
+impl<const BINOMIAL: bool> Pattern for Rooted<BINOMIAL> {
     const OPERATION: Operation = Operation::ReduceScatterBlock;
 
     fn rounds(instance: &Instance) -> u32 {
-        let scatters = fan::turns(instance.size()).max(1);
+        let scatters = fan::rounds(instance.size()).max(1);
         if instance.count() == 0 { 0 } else { Self::reductions(instance.size()).saturating_add(scatters) }
     }
 
     fn step(instance: &Instance, round: u32, index: u32) -> Option<Step> {
         match round.checked_sub(Self::reductions(instance.size())) {
             None => Self::reduce(instance, round, index),
-            Some(turn) => Self::scatter(instance, turn, index),
+            Some(round) => Self::scatter(instance, round, index),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use aldis_kernel::hal::Operation;
 
-use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, halves, log2_ceil};
+use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, doubling_groups, log2_ceil};
 
 /// The binomial-tree scatter: ceil(log2 p) rounds, any p, any root; the root sends all blocks but
 /// its own.
@@ -32,13 +32,13 @@ impl Schedule for Binomial {
         if round >= self.rounds(instance) {
             return None;
         }
-        let meeting = halves::meeting(instance, self.rounds(instance) - 1 - round)?;
-        let passing = halves::kept(instance, meeting.passing);
+        let merge = doubling_groups::merge(instance, self.rounds(instance) - 1 - round)?;
+        let passing = doubling_groups::held(instance, merge.passing);
         let own = instance.block(instance.rank());
-        match (meeting.leads, index) {
-            (true, 0) => Some(Step::Send { to: meeting.other, from: passing }),
-            (false, 0) => Some(Step::Recv { from: meeting.other, into: passing }),
-            (false, 1) if meeting.passing.len > 1 => {
+        match (merge.leads, index) {
+            (true, 0) => Some(Step::Send { to: merge.other, from: passing }),
+            (false, 0) => Some(Step::Recv { from: merge.other, into: passing }),
+            (false, 1) if merge.passing.len > 1 => {
                 Some(Step::Copy { into: own, from: Span::scratch(own.len) })
             }
             _ => None,
@@ -46,7 +46,7 @@ impl Schedule for Binomial {
     }
 
     fn capacity(&self, size: u32, scratch: usize) -> usize {
-        scratch.checked_div(halves::kept_max(size)).unwrap_or(usize::MAX)
+        scratch.checked_div(doubling_groups::held_max(size)).unwrap_or(usize::MAX)
     }
 }
 
@@ -56,6 +56,6 @@ impl Priced for Binomial {
     }
 
     fn work(&self, size: u32, count: usize) -> Work {
-        halves::work(size, count, u64::from(log2_ceil(size)).saturating_sub(1))
+        doubling_groups::work(size, count, u64::from(log2_ceil(size)).saturating_sub(1))
     }
 }

@@ -22,7 +22,7 @@ impl Schedule for LinearNonblocking {
     }
 
     fn rounds(&self, instance: &Instance) -> u32 {
-        if instance.count() == 0 { 0 } else { fan::turns(instance.size()) }
+        if instance.count() == 0 { 0 } else { fan::rounds(instance.size()) }
     }
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
@@ -34,7 +34,7 @@ impl Schedule for LinearNonblocking {
             let to = instance.at_place(fan::place(instance.size(), round, index)?);
             return Some(Step::Send { to, from: instance.block(to) });
         }
-        let mine = index == 0 && fan::turn(place) == round;
+        let mine = index == 0 && fan::round_of(place) == round;
         mine.then(|| Step::Recv { from: instance.root(), into: instance.block(instance.rank()) })
     }
 

@@ -1,7 +1,7 @@
 //! Calls of `aldis-coll` begun at once or made to be started later, as the program asks.
 
 use aldis_coll::inter::InterCall;
-use aldis_coll::neighbor::Neighbourhood;
+use aldis_coll::neighbor::NeighborList;
 use aldis_coll::{BlockCall, Collective, ContiguousCall, NeighborCall};
 use aldis_kernel::{Comm, Error};
 
@@ -76,13 +76,13 @@ impl Begin<&Comm> for InterCall<'static> {
     }
 }
 
-impl Begin<&'static Neighbourhood<'static>> for NeighborCall<'static> {
+impl Begin<&'static NeighborList<'static>> for NeighborCall<'static> {
     #[inline]
     fn begin(
         self,
         beginning: Beginning,
         scope: &mut StaticScope,
-        around: &'static Neighbourhood<'static>,
+        around: &'static NeighborList<'static>,
     ) -> Result<Collective<'static>, Error> {
         match beginning {
             Beginning::Now | Beginning::Waited => self.start(scope, around),

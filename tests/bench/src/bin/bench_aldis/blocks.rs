@@ -6,7 +6,7 @@
 
 use aldis_bench::batches::{Batch, TurnWork, uneven, uniform};
 use aldis_coll::layout::Block;
-use aldis_coll::neighbor::Neighbourhood;
+use aldis_coll::neighbor::NeighborList;
 use aldis_coll::{
     allgather, allgatherv, alltoall, alltoallv, alltoallw, gather, gatherv, neighbor_allgather,
     neighbor_allgatherv, neighbor_alltoall, neighbor_alltoallv, neighbor_alltoallw, scatter, scatterv,
@@ -92,7 +92,7 @@ struct TurnData<'e> {
     endpoint: &'e mut HostEndpoint,
     world: &'e Comm,
     reversed: &'e Comm,
-    ring: &'e Neighbourhood<'e>,
+    ring: &'e NeighborList<'e>,
     out: &'e mut [u8],
     back: &'e mut [u8],
     scratch: Paged,

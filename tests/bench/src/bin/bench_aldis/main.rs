@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use aldis_bench::batches::{Batch, BenchControl, Setup, TurnWork};
 use aldis_bench::bytes::Bytes;
 use aldis_coll::comm::{Dimension, Grid, SplitChoice, split};
-use aldis_coll::neighbor::{Line, Neighbourhood};
+use aldis_coll::neighbor::{NeighborEntry, NeighborList};
 use aldis_kernel::Comm;
 use aldis_linux::paged::Paged;
 use aldis_linux::{HostEndpoint, ShmArena};
@@ -27,7 +27,7 @@ struct Measured<'e> {
     /// All ranks in reversed order.
     reversed: Comm,
     /// All ranks in a ring.
-    ring: Neighbourhood<'e>,
+    ring: NeighborList<'e>,
     control: BenchControl,
     /// The memory that is sent, and that in which it arrives; collectives use `out` alone. In the
     /// arena if there is one.
@@ -42,8 +42,8 @@ fn main() -> ExitCode {
         let reversed = split(endpoint, &world, Some(0), key, &mut scratch)?.ok_or("one colour")?;
         let dimensions = [Dimension { extent: world.size(), is_periodic: true }];
         let ring = Grid::create(endpoint, &world, &dimensions)?.ok_or("one ring of all")?;
-        let mut lines = [Line::NONE; 4];
-        let ring = Neighbourhood::new(&ring, &mut lines)?;
+        let mut entries = [NeighborEntry::NONE; 4];
+        let ring = NeighborList::new(&ring, &mut entries)?;
         let control = BenchControl::join(&Setup::from_arguments(0)?, world.rank().0 as usize)?;
         let [out, back] = [0; 2].map(Paged::new).map(Bytes::Heap);
         let mut measured = Measured { endpoint, world, reversed, ring, control, out, back };

@@ -1,4 +1,4 @@
-//! In which order a rank exchanges with its neighbours, and which blocks meet.
+//! The order in which a rank exchanges with its neighbours, and the blocks that meet.
 //!
 //! # Which blocks meet
 //!
@@ -25,10 +25,10 @@
 //!
 //! What a rank has for itself is copied.
 
-/// The act that is done with a neighbour.
+/// The action that is done with a neighbour.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub(crate) enum Act {
+pub(crate) enum NeighborAction {
     /// A block is received from it.
     Receive,
     /// A block is sent to it.
@@ -37,12 +37,12 @@ pub(crate) enum Act {
     Copy,
 }
 
-/// A line of a [`Neighbourhood`](crate::neighbor::Neighbourhood): what is done with one neighbour.
+/// An entry of a [`NeighborList`](crate::neighbor::NeighborList): what is done with one neighbour.
 /// The memory for them is the caller's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Line {
-    pub(crate) act: Act,
+pub struct NeighborEntry {
+    pub(crate) action: NeighborAction,
     /// The neighbour.
     pub(crate) rank: u32,
     /// The place among the sources of what is received, among the destinations of what is sent.
@@ -54,47 +54,48 @@ pub struct Line {
     pub(crate) turn: u32,
 }
 
-impl Line {
+impl NeighborEntry {
     /// No entry, for memory to lend.
-    pub const NONE: Self = Self { act: Act::Copy, rank: u32::MAX, block: 0, given: 0, turn: 0 };
+    pub const NONE: Self = Self { action: NeighborAction::Copy, rank: u32::MAX, block: 0, given: 0, turn: 0 };
 
     /// A block that `rank` sends, and comes to `source`.
     pub(crate) const fn receive(rank: u32, block: u32, turn: u32) -> Self {
-        Self { act: Act::Receive, rank, block, given: 0, turn }
+        Self { action: NeighborAction::Receive, rank, block, given: 0, turn }
     }
 
     pub(crate) const fn send(rank: u32, block: u32) -> Self {
-        Self { act: Act::Send, rank, block, given: 0, turn: block }
+        Self { action: NeighborAction::Send, rank, block, given: 0, turn: block }
     }
 
     /// Returns the key by which all ranks order their messages.
     fn key(&self, me: u32, size: u32) -> (u32, u32, u32) {
-        let (from, to) = if self.act == Act::Receive { (self.rank, me) } else { (me, self.rank) };
+        let (from, to) =
+            if self.action == NeighborAction::Receive { (self.rank, me) } else { (me, self.rank) };
         let distance = if from <= to { to - from } else { size - (from - to) };
         (distance, from, self.turn)
     }
 }
 
-/// Puts the lines of rank `me` of `size` in order, `width` messages a round, and makes one copy of
-/// each block that it sends itself and the one that it receives from itself. How many are left;
-/// `None` if it sends itself more or less than it receives.
-pub(crate) fn arrange(lines: &mut [Line], me: u32, size: u32, width: usize) -> Option<usize> {
+/// Puts the entries of rank `me` of `size` in order, `width` messages a round, and makes one copy
+/// of each block that it sends itself and the one that it receives from itself. Returns how many
+/// are left; `None` if it sends itself more or less than it receives.
+pub(crate) fn arrange(entries: &mut [NeighborEntry], me: u32, size: u32, width: usize) -> Option<usize> {
     // What is sent to other ranks first, then what comes from itself, then what is sent to itself.
-    lines.sort_unstable_by_key(|line| {
-        (line.rank == me, (line.rank == me).then_some(line.act), line.key(me, size))
+    entries.sort_unstable_by_key(|entry| {
+        (entry.rank == me, (entry.rank == me).then_some(entry.action), entry.key(me, size))
     });
-    let messages = lines.iter().take_while(|line| line.rank != me).count();
-    let (messages, own) = lines.split_at_mut_checked(messages)?;
+    let messages = entries.iter().take_while(|entry| entry.rank != me).count();
+    let (messages, own) = entries.split_at_mut_checked(messages)?;
     for round in messages.chunks_mut(width.max(1)) {
-        round.sort_unstable_by_key(|line| (line.act, line.key(me, size)));
+        round.sort_unstable_by_key(|entry| (entry.action, entry.key(me, size)));
     }
-    let received = own.iter().take_while(|line| line.act == Act::Receive).count();
+    let received = own.iter().take_while(|entry| entry.action == NeighborAction::Receive).count();
     let (received, sent) = own.split_at_mut_checked(received)?;
     if received.len() != sent.len() {
         return None;
     }
-    for (line, sent) in received.iter_mut().zip(sent) {
-        (line.act, line.given) = (Act::Copy, sent.block);
+    for (entry, sent) in received.iter_mut().zip(sent) {
+        (entry.action, entry.given) = (NeighborAction::Copy, sent.block);
     }
     messages.len().checked_add(received.len())
 }

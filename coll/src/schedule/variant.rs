@@ -1,13 +1,13 @@
 //! Algorithms that differ in their tree, in a width or in the sizes they are for, and in nothing
-//! else: what they do is written once, as their [`Way`].
+//! else: their steps are written once, as a [`Pattern`].
 
 use aldis_kernel::hal::Operation;
 
 use super::{Instance, Priced, Schedule, Step, Work};
 
-/// An algorithm that is such a way under a name.
-pub(crate) trait Along: Sync {
-    type Way: Way;
+/// A named algorithm that takes the steps of a pattern.
+pub(crate) trait Variant: Sync {
+    type Pattern: Pattern;
     const NAME: &'static str;
     const SOURCE: &'static str;
 
@@ -17,9 +17,9 @@ pub(crate) trait Along: Sync {
     }
 }
 
-/// The steps and the work of such algorithms: the parts of [`Schedule`] and [`Priced`] with the
-/// same names.
-pub(crate) trait Way {
+/// The steps and the work that several algorithms share: the parts of [`Schedule`] and [`Priced`]
+/// with the same names.
+pub(crate) trait Pattern {
     const OPERATION: Operation;
     /// True if operands keep the order of their ranks, where there are any.
     const KEEPS_RANK_ORDER: bool = true;
@@ -43,9 +43,9 @@ pub(crate) trait Way {
     }
 }
 
-impl<A: Along> Schedule for A {
+impl<A: Variant> Schedule for A {
     fn operation(&self) -> Operation {
-        A::Way::OPERATION
+        A::Pattern::OPERATION
     }
 
     fn name(&self) -> &'static str {
@@ -53,15 +53,15 @@ impl<A: Along> Schedule for A {
     }
 
     fn rounds(&self, instance: &Instance) -> u32 {
-        A::Way::rounds(instance)
+        A::Pattern::rounds(instance)
     }
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
-        if round < A::Way::rounds(instance) { A::Way::step(instance, round, index) } else { None }
+        if round < A::Pattern::rounds(instance) { A::Pattern::step(instance, round, index) } else { None }
     }
 
     fn capacity(&self, size: u32, scratch: usize) -> usize {
-        A::Way::capacity(size, scratch)
+        A::Pattern::capacity(size, scratch)
     }
 
     fn serves(&self, size: u32) -> bool {
@@ -69,28 +69,28 @@ impl<A: Along> Schedule for A {
     }
 
     fn crosses(&self) -> bool {
-        A::Way::CROSSES
+        A::Pattern::CROSSES
     }
 
     fn keeps_rank_order(&self) -> bool {
-        A::Way::KEEPS_RANK_ORDER
+        A::Pattern::KEEPS_RANK_ORDER
     }
 }
 
-impl<A: Along> Priced for A {
+impl<A: Variant> Priced for A {
     fn source(&self) -> &'static str {
         A::SOURCE
     }
 
     fn work(&self, size: u32, count: usize) -> Work {
-        A::Way::work(size, count)
+        A::Pattern::work(size, count)
     }
 
     fn share(&self, size: u32, count: usize) -> Work {
-        A::Way::share(size, count)
+        A::Pattern::share(size, count)
     }
 
     fn reproduces(&self, size: u32) -> bool {
-        A::Way::reproduces(size)
+        A::Pattern::reproduces(size)
     }
 }

@@ -1,54 +1,57 @@
-//! Ranks that are not all alike: two groups, nodes, and some of them as ranks of their own, among
-//! whom another schedule runs.
+//! Subsets of a schedule's ranks, among which another schedule runs: a group, the ranks of a node,
+//! the leaders of nodes.
 
 use core::ops::Range;
 
 use super::{Instance, Schedule, Step};
 
-/// Ranks at even distances, one of whom is the root and need not stand where the distance has it.
+/// Ranks at even distances; one of them is the root, which may be at another place than its
+/// distance gives.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Among {
+pub(crate) struct RankSubset {
     first: u32,
-    apart: u32,
+    stride: u32,
     size: u32,
-    /// The root, by its number among them and as a rank.
-    root: (u32, u32),
+    /// The root's number in the subset.
+    root: u32,
+    /// The root's rank in the whole.
+    root_rank: u32,
 }
 
-impl Among {
-    /// The ranks of a range, of whom `root` is one.
-    pub(crate) fn run(ranks: &Range<u32>, root: u32) -> Self {
+impl RankSubset {
+    /// The ranks of a range, `root` among them.
+    pub(crate) fn of_range(ranks: &Range<u32>, root: u32) -> Self {
         let size = ranks.end.saturating_sub(ranks.start);
-        Self { first: ranks.start, apart: 1, size, root: (root.saturating_sub(ranks.start), root) }
+        Self { first: ranks.start, stride: 1, size, root: root.saturating_sub(ranks.start), root_rank: root }
     }
 
-    /// Every `apart`-th of `ranks` ranks, with `root` in place of the one that it comes after.
-    pub(crate) fn every(apart: u32, ranks: u32, root: u32) -> Self {
-        let number = root.checked_div(apart).unwrap_or(0);
-        Self { first: 0, apart, size: ranks.div_ceil(apart.max(1)), root: (number, root) }
+    /// Every `stride`-th of `ranks` ranks, with `root` in place of the one that it comes after.
+    pub(crate) fn strided(stride: u32, ranks: u32, root: u32) -> Self {
+        let number = root.checked_div(stride).unwrap_or(0);
+        Self { first: 0, stride, size: ranks.div_ceil(stride.max(1)), root: number, root_rank: root }
     }
 
     pub(crate) const fn size(&self) -> u32 {
         self.size
     }
 
-    /// The rank with a number among them.
+    /// Returns the rank of a number in the subset.
     fn rank(&self, number: u32) -> u32 {
-        let (root, rank) = self.root;
-        if number == root {
-            return rank;
+        if number == self.root {
+            return self.root_rank;
         }
-        self.first.saturating_add(number.saturating_mul(self.apart))
+        self.first.saturating_add(number.saturating_mul(self.stride))
     }
 
-    /// This rank as one of them, if it is.
+    /// Returns the call as this rank sees it in the subset; `None` for a rank outside.
     pub(crate) fn instance(&self, instance: &Instance) -> Option<Instance> {
         let before = instance.rank().checked_sub(self.first)?;
-        let number = before.checked_div(self.apart).filter(|&number| self.rank(number) == instance.rank())?;
-        Instance::new(number, self.size, self.root.0, instance.count()).ok()
+        let number =
+            before.checked_div(self.stride).filter(|&number| self.rank(number) == instance.rank())?;
+        Instance::new(number, self.size, self.root, instance.count()).ok()
     }
 
-    /// The step of `schedule` among them.
+    /// Returns the step of `schedule` in the subset, with ranks of the whole.
     pub(crate) fn step(
         &self,
         schedule: &impl Schedule,

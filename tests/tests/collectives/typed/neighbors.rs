@@ -2,7 +2,7 @@
 
 use aldis_coll::comm::{Dimension, Grid};
 use aldis_coll::layout::TypedBlock;
-use aldis_coll::neighbor::{Line, Neighbourhood};
+use aldis_coll::neighbor::{NeighborEntry, NeighborList};
 use aldis_coll::{barrier, inter, neighbor_alltoallw_typed, wait_all};
 use aldis_kernel::datatype::Basic;
 use aldis_kernel::hal::Cause;
@@ -26,8 +26,8 @@ fn rims_go_into_halos() {
             let dimension = |extent| Dimension { extent, is_periodic };
             let torus = [dimension(2), dimension(3)];
             let grid = Grid::create(endpoint, &world, &torus).unwrap().unwrap();
-            let mut lines = [Line::NONE; 8];
-            let around = Neighbourhood::new(&grid, &mut lines).unwrap();
+            let mut entries = [NeighborEntry::NONE; 8];
+            let neighbors = NeighborList::new(&grid, &mut entries).unwrap();
             let types = endpoint.types().unwrap();
             let column = types.vector(EDGE as u64 - 2, 1, EDGE as i64, Basic::U32);
             let column = commit(types, column);
@@ -63,16 +63,16 @@ fn rims_go_into_halos() {
                 put(step, last + 1, is_there(x < 2), cell(right, step, 1));
             }
             let mut halo = vec![OLD; EDGE * EDGE];
-            neighbor_alltoallw_typed(&inside, &given, &mut halo, &blocks).run(endpoint, &around).unwrap();
+            neighbor_alltoallw_typed(&inside, &given, &mut halo, &blocks).run(endpoint, &neighbors).unwrap();
             assert_eq!(halo, expected);
             let (mut one, mut other) = (vec![OLD; EDGE * EDGE], vec![OLD; EDGE * EDGE]);
             let (a, b) = (&mut one, &mut other);
             endpoint
                 .scope(|scope| {
-                    let mut made =
-                        neighbor_alltoallw_typed(&inside, &given, a, &blocks).persistent(scope, &around)?;
+                    let mut made = neighbor_alltoallw_typed(&inside, &given, a, &blocks)
+                        .persistent(scope, &neighbors)?;
                     let mut flying =
-                        [neighbor_alltoallw_typed(&inside, &given, b, &blocks).start(scope, &around)?];
+                        [neighbor_alltoallw_typed(&inside, &given, b, &blocks).start(scope, &neighbors)?];
                     for _ in 0..2 {
                         made.edit(scope, |halo: &mut [u32]| halo.fill(OLD))?;
                         made.start(scope)?;
@@ -86,7 +86,8 @@ fn rims_go_into_halos() {
             // What is wrong names the neighbour, where there is one.
             let mut wrong = given;
             wrong[2].origin = 4 * (EDGE * EDGE).cast_signed();
-            let told = neighbor_alltoallw_typed(&inside, &wrong, &mut halo, &blocks).run(endpoint, &around);
+            let told =
+                neighbor_alltoallw_typed(&inside, &wrong, &mut halo, &blocks).run(endpoint, &neighbors);
             let error = told.unwrap_err();
             assert!(matches!(error.cause, Cause::TooBig { .. }), "{error}");
             let left = Rank(y * 3 + (x + 2) % 3);

@@ -15,8 +15,8 @@ fn leader(instance: &Instance, rank: u32, bits: u32) -> u32 {
     if first_of(instance.root()) == first_of(rank) { instance.root() } else { first_of(rank) }
 }
 
-/// The part of a rank when groups of `2^bits` ranks meet in pairs.
-pub(crate) struct HalvesRole {
+/// The part of a group's leader when groups of `2^bits` ranks merge in pairs.
+pub(crate) struct GroupMerge {
     /// The other group's leader.
     pub(crate) other: u32,
     /// True if this rank leads both.
@@ -25,8 +25,9 @@ pub(crate) struct HalvesRole {
     pub(crate) passing: BlockRange,
 }
 
-/// The meeting of this rank, if it leads its group and there is another.
-pub(crate) fn meeting(instance: &Instance, bits: u32) -> Option<HalvesRole> {
+/// Returns this rank's part in the merge of its group of `2^bits` ranks with another; `None` if it
+/// does not lead its group, or there is no other.
+pub(crate) fn merge(instance: &Instance, bits: u32) -> Option<GroupMerge> {
     let (rank, half) = (instance.rank(), 1u32.checked_shl(bits)?);
     let beyond = first(rank ^ half, bits);
     if beyond >= instance.size() || leader(instance, rank, bits) != rank {
@@ -36,13 +37,13 @@ pub(crate) fn meeting(instance: &Instance, bits: u32) -> Option<HalvesRole> {
     let leads = leader(instance, rank, bits + 1) == rank;
     let first = if leads { beyond } else { first(rank, bits) };
     let passing = BlockRange { first, len: half.min(instance.size() - first) };
-    Some(HalvesRole { other, leads, passing })
+    Some(GroupMerge { other, leads, passing })
 }
 
-/// Returns the place where a leader keeps these blocks of its group: the root where they belong,
-/// another in scratch from its own on, as its data hold its own block alone; that block, if it is
-/// all, in the data.
-pub(crate) fn kept(instance: &Instance, blocks: BlockRange) -> Span {
+/// Returns the place where a leader holds these blocks of its group. The root holds them where they
+/// belong. Another leader's data have room for its own block alone: it holds several in scratch,
+/// from its own on.
+pub(crate) fn held(instance: &Instance, blocks: BlockRange) -> Span {
     let (rank, span) = (instance.rank(), blocks.span(instance));
     if rank == instance.root() || blocks == BlockRange::of(rank) {
         return span;
@@ -51,15 +52,15 @@ pub(crate) fn kept(instance: &Instance, blocks: BlockRange) -> Span {
     Span { start: before, ..Span::scratch(span.len) }
 }
 
-/// Blocks that a leader other than the root needs scratch for, at most.
-pub(crate) fn kept_max(size: u32) -> usize {
+/// Returns the most blocks that a leader other than the root needs scratch for.
+pub(crate) fn held_max(size: u32) -> usize {
     match log2_ceil(size) {
         0 | 1 => 0,
         bits => 1 << (bits - 1),
     }
 }
 
-/// The work of all groups that meet, with the root where it is most, and of so many copies of a
+/// The work of all merges, with the root where it is most, and of so many copies of a
 /// block.
 pub(crate) fn work(size: u32, count: usize, copies: u64) -> Work {
     if count == 0 {
