@@ -50,6 +50,10 @@ pub(crate) struct Test {
     /// baselines.json, instead of testing
     #[arg(long, conflicts_with_all = ["skip_slow", "steps", "full"])]
     update: bool,
+    /// Build what the step `tests` runs, and end: for the time in which packages that other steps
+    /// need are being installed
+    #[arg(long, conflicts_with_all = ["skip_slow", "steps", "full", "update"])]
+    prepare: bool,
     /// A skipped step is a failure
     #[arg(long)]
     require: bool,
@@ -136,6 +140,11 @@ impl Test {
         }
         if compiles::log().is_none() {
             compiles::begin(&workspace.target)?;
+        }
+        if self.prepare {
+            shell::run(tests_of_all().args(["--quiet", "--no-run"]))?;
+            compiles::tables()?.iter().for_each(|table| println!("{table}"));
+            return Ok(());
         }
         let mut run = Run::new(self.report.as_deref())?;
         if !self.steps.is_empty() {
@@ -277,7 +286,8 @@ fn lint(packages: &[&str], flags: &[&str]) -> Result<()> {
     eprintln!("  {} {}", packages.join(" "), flags.join(" "));
     let mut cargo = workspace::cargo();
     cargo.args(["clippy", "--quiet", "--locked"]).args(packages.iter().flat_map(|package| ["-p", package]));
-    cargo.args(flags).args(["--", "-D", "warnings"]);
+    // Each is linted where it is named.
+    cargo.args(flags).args(["--no-deps", "--", "-D", "warnings"]);
     shell::run(&mut cargo)
 }
 
@@ -291,8 +301,7 @@ fn documentation() -> Result<Outcome> {
 fn tests() -> Result<Outcome> {
     // Many of them wait for processes, deadlines and signals most of the time.
     let threads = 3 * thread::available_parallelism().map_or(1, NonZero::get);
-    let mut cargo = workspace::cargo();
-    cargo.args(["test", "--locked", "--workspace", "--no-fail-fast"]);
+    let mut cargo = tests_of_all();
     // What it runs is among what the step "conformance" does.
     cargo.args(["--", "--skip", "every_case_passes_over_every_medium"]);
     let seed = property_seed();
@@ -307,6 +316,13 @@ fn tests() -> Result<Outcome> {
     let outcomes = [run(&mut cargo), run(&mut small)];
     outcomes.into_iter().collect::<Result<()>>()?;
     Ok(Outcome::Passed(format!("{PROPERTY_SEED}={seed}")))
+}
+
+/// Cargo, to build and run the tests of the whole workspace.
+fn tests_of_all() -> Command {
+    let mut cargo = workspace::cargo();
+    cargo.args(["test", "--locked", "--workspace", "--no-fail-fast"]);
+    cargo
 }
 
 /// The variable from which proptest takes the seed of all that it draws, beside the failures that
@@ -342,4 +358,45 @@ fn loom(workspace: &Workspace) -> Result<Outcome> {
         models += harness::pass(&mut cargo, &["models::"])?;
     }
     Ok(Outcome::Passed(format!("{models} models")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// The files below a folder that are named `.rs`, but those of the programs of a library.
+    fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() && !path.ends_with("src/bin") {
+                sources(&path, files);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_built_without_a_harness_has_no_tests() {
+        let workspace = Workspace::members().unwrap();
+        let targets = workspace.packages.iter().flat_map(|package| &package.targets);
+        let mut seen = 0;
+        for target in targets.filter(|target| !target.test) {
+            let is_root = ["lib.rs", "main.rs"].iter().any(|name| target.src_path.ends_with(name));
+            let mut files = vec![target.src_path.clone()];
+            if is_root {
+                sources(target.src_path.parent().unwrap(), &mut files);
+            }
+            for file in files {
+                let text = fs::read_to_string(&file).unwrap();
+                let is_test = |line: &str| line.trim() == "#[test]";
+                assert!(!text.lines().any(is_test), "{} of {}", file.display(), target.name);
+            }
+            seen += 1;
+        }
+        assert!(seen > 10, "{seen}");
+    }
 }

@@ -37,6 +37,20 @@ pub struct Package {
     pub features: std::collections::BTreeMap<String, Vec<String>>,
     /// The dependencies of all kinds.
     pub dependencies: Vec<Dependency>,
+    /// The library, programs, tests and examples.
+    #[serde(default)]
+    pub targets: Vec<BuildTarget>,
+}
+
+/// A thing that a package is built to.
+#[derive(Debug, Deserialize)]
+pub struct BuildTarget {
+    /// The name.
+    pub name: String,
+    /// The file that its source begins in.
+    pub src_path: PathBuf,
+    /// True if `cargo test` builds its tests.
+    pub test: bool,
 }
 
 impl Package {

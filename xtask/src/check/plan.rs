@@ -77,7 +77,12 @@ impl TaskKind {
             Self::Fences => cargo(&["xtask", "test", "--step", "fences"]),
             Self::Lint { package, with_tests } => {
                 let mut command = cargo(&["clippy", "--quiet", "--locked", "-p", package]);
-                command.args(with_tests.then_some("--all-targets")).args(["--", "-D", "warnings"]);
+                command.args(with_tests.then_some("--all-targets")).args([
+                    "--no-deps",
+                    "--",
+                    "-D",
+                    "warnings",
+                ]);
                 command
             }
             Self::Compile => cargo(&["check", "--quiet", "--locked", "--workspace", "--all-targets"]),

@@ -68,8 +68,8 @@ impl RoundField {
     /// One that told nothing, or told it of something else.
     pub(crate) fn tells_wrong_bytes(&mut self, item: CampaignItem) -> Result<()> {
         let ask = item.workload.ask(item.bytes, self.transport, self.ranks);
-        let looking = self.series.iter_mut().filter(|one| one.which.is_mpi());
-        looking.map(|one| one.tells_wrong_byte(ask, self.ranks - 1)).collect()
+        let mut looking = self.series.iter_mut().filter(|one| one.which.is_mpi());
+        looking.try_for_each(|one| one.tells_wrong_byte(ask, self.ranks - 1))
     }
 
     fn figures(&self, case: BenchCase, counts: impl Fn(usize) -> bool) -> Vec<Figure> {
