@@ -29,6 +29,8 @@ const SECONDS: f64 = 60.0;
 const SECONDS_OF_PART: f64 = 20.0;
 /// The least time that a task gets that has begun.
 const LEAST_S: f64 = 1.0;
+/// The time that it takes to end what is not done in time.
+const ENDING_S: f64 = 1.0;
 
 /// Formats, lints and tests what a change touches, then what stands above it, and says what it left
 /// out.
@@ -126,7 +128,7 @@ impl CheckSession<'_> {
     /// Returns true if a task that took so long the last time would end too late.
     fn is_late(&self, last: Option<f64>) -> bool {
         let spent = self.start.elapsed().as_secs_f64();
-        !self.options.all && spent + last.unwrap_or_default() > self.seconds
+        !self.options.all && spent + last.unwrap_or_default() + ENDING_S > self.seconds
     }
 
     fn go(&mut self, task: &CheckTask) {
@@ -173,7 +175,7 @@ impl CheckSession<'_> {
 
     /// The time that is left; `None` if there is no bound.
     fn left(&self) -> Option<Duration> {
-        let left = self.seconds - self.start.elapsed().as_secs_f64();
+        let left = self.seconds - ENDING_S - self.start.elapsed().as_secs_f64();
         (!self.options.all).then(|| Duration::from_secs_f64(left.max(LEAST_S)))
     }
 

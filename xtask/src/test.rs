@@ -354,6 +354,8 @@ fn loom(workspace: &Workspace) -> Result<Outcome> {
     for package in ["aldis-drivers", "aldis-records"] {
         let mut cargo = workspace::cargo();
         cargo.args(["test", "--locked", "--release"]).args(["-p", package, "--lib"]);
+        // As few units as there are cores: each more is more work.
+        cargo.args(["--config", "profile.release.codegen-units=2"]);
         cargo.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", workspace.target.join("loom"));
         models += harness::pass(&mut cargo, &["models::"])?;
     }

@@ -213,8 +213,8 @@ impl Types<'_> {
     }
 
     /// Makes a type of the same data and bounds that structures are padded for as one aligned to so
-    /// many bytes: what is opaque here and has an alignment in C, such as a `long double`. Described
-    /// as a duplicate.
+    /// many bytes: what is opaque here and has an alignment in C, such as a `long double`.
+    /// Described as a duplicate.
     ///
     /// ```
     /// use aldis_kernel::datatype::{Basic, Field, TypeTable};

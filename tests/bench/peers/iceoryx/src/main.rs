@@ -24,7 +24,7 @@ const SECOND: &str = "ALDIS_BENCH_ICEORYX_SECOND";
 const WORDS_MAX: usize = (16 << 20) / 8;
 
 /// The two directions of a rank.
-struct Ports {
+struct IceoryxPorts {
     out: Publisher<ipc::Service, [u64], ()>,
     back: Subscriber<ipc::Service, [u64], ()>,
 }
@@ -45,7 +45,7 @@ fn main() -> Outcome<()> {
         Ok(builder.max_publishers(1).max_subscribers(1).subscriber_max_buffer_size(2).open_or_create()?)
     };
     let (own, others) = (topic(rank)?, topic(1 - rank)?);
-    let ports = Ports {
+    let ports = IceoryxPorts {
         out: own.publisher_builder().initial_max_slice_len(WORDS_MAX).max_loaned_samples(2).create()?,
         back: others.subscriber_builder().create()?,
     };
@@ -67,7 +67,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-impl Ports {
+impl IceoryxPorts {
     /// A payload there and back.
     fn ping(&self, is_first: bool, batch: Batch) -> Outcome<()> {
         let (words, sent) = (batch.bytes / 8, u64::from_ne_bytes([1; 8]));
@@ -82,8 +82,8 @@ impl Ports {
         if is_first { Ok(()) } else { self.write(words, sent) }
     }
 
-    /// A payload whose sum comes back; the time of both, and of `Loaned` also that of the loan and of
-    /// writing it.
+    /// A payload whose sum comes back; the time of both, and of `Loaned` also that of the loan and
+    /// of writing it.
     fn consume(&self, is_first: bool, batch: Batch, number: u32) -> Outcome<Duration> {
         if !is_first {
             let arrived = self.wait()?;
