@@ -46,29 +46,6 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         self.engine.attributes = slots;
         Ok(())
     }
-
-    /// See [`EndpointPlane::check_attributes`](crate::plane::EndpointPlane::check_attributes).
-    pub(crate) fn check_attributes(&self, comm: &Comm) -> Result<(), Cause> {
-        let slots = &self.engine.attributes;
-        let need = slots.iter().filter(|slot| slot.is_of(comm)).count() as u32;
-        let have = slots.iter().filter(|slot| slot.key.is_none()).count() as u32;
-        let what = Resource::Attributes;
-        if need > have { Err(Cause::TooSmall { what, need, have }) } else { Ok(()) }
-    }
-
-    /// See [`EndpointPlane::copy_attributes`](crate::plane::EndpointPlane::copy_attributes).
-    pub(crate) fn copy_attributes(&mut self, old: &Comm, new: &Comm) {
-        for index in 0..self.engine.attributes.len() {
-            let slot = self.engine.attributes.get(index).filter(|slot| slot.is_of(old)).copied();
-            if let Some(Attribute { key: Some(key), value, .. }) = slot
-                && let KeyvalKind::User { copy, .. } = key.0
-                && let Some(value) = copy(old, value)
-            {
-                // Dropped without a slot, which the check has ruled out.
-                let _ = self.engine.set_attribute(new, key, value);
-            }
-        }
-    }
 }
 
 impl CommRef<'_, '_> {
@@ -124,7 +101,12 @@ fn about(comm: &Comm, cause: Cause) -> Error {
 }
 
 impl Engine<'_> {
-    fn set_attribute(&mut self, comm: &Comm, key: &'static Keyval, value: u64) -> Result<(), Cause> {
+    pub(crate) fn set_attribute(
+        &mut self,
+        comm: &Comm,
+        key: &'static Keyval,
+        value: u64,
+    ) -> Result<(), Cause> {
         let KeyvalKind::User { .. } = key.0 else { return Err(Cause::Predefined) };
         self.delete_attributes(comm, Some(key));
         let slot = self.attributes.iter_mut().find(|slot| slot.key.is_none());

@@ -224,12 +224,6 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         true
     }
 
-    /// See [`ScopePlane::is_unmatched`](crate::plane::ScopePlane::is_unmatched).
-    pub(crate) fn is_unmatched(&mut self, request: &Request<'scope>) -> bool {
-        let (Stage::Pending(handle) | Stage::Started(handle)) = request.stage else { return false };
-        self.requests().get(handle).is_some_and(|slot| slot.state == State::Posted)
-    }
-
     /// Lets a request go on without a wait for it (MPI_Request_free): its slot is used again once
     /// it is over and another is needed. Its memory stays lent to the scope, whose end waits for it
     /// as for any other and has its failure. A persistent one that is not under way is freed at

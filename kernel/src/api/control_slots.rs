@@ -20,17 +20,13 @@
 //! ([`try_transport_mut`](Endpoint::try_transport_mut)), and a slot of the table whose control
 //! slots another rank may still read is not free.
 
-use core::ops::Range;
-
 use aldis_hal::shared_control::{ControlSlotsShape, Note, Notice, Progress, is_earlier};
 use aldis_hal::{Activity, Cause, PeerId, Platform, Resource, Transport};
 
 use crate::api::endpoint::Endpoint;
 use crate::api::poll_rounds::PollRounds;
-use crate::api::scope::{Scope, part};
+use crate::api::scope::Scope;
 use crate::error::Error;
-use crate::memory::buffer::LentMut;
-use crate::rank::Rank;
 use crate::tables::comm::{Comm, PLANE};
 use crate::tables::comms::{Comms, ControlSlotsState, Row};
 use crate::tables::group::GroupPiece;
@@ -358,12 +354,6 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
             control.abandon();
         }
     }
-
-    /// See [`EndpointPlane::is_there`](crate::plane::EndpointPlane::is_there).
-    pub(crate) fn is_there(&mut self, comm: &Comm, rank: Rank) -> Result<(), Cause> {
-        let peer = self.engine.comms.peer(comm, rank)?;
-        self.engine.presence(peer)
-    }
 }
 
 impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
@@ -372,39 +362,9 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.within.endpoint.control_slots(comm)
     }
 
-    /// See
-    /// [`ScopePlane::begin_by_control_slots`](crate::plane::ScopePlane::begin_by_control_slots).
-    pub(crate) fn begin_by_control_slots(&mut self, comm: &Comm) -> Result<u32, Cause> {
-        self.go_on_by_control_slots();
-        Ok(self.control_slots(comm)?.begin())
-    }
-
-    /// See
-    /// [`ScopePlane::go_on_by_control_slots`](crate::plane::ScopePlane::go_on_by_control_slots).
+    /// See [`ScopePlane::go_on_by_control_slots`](crate::plane::ScopePlane::go_on_by_control_slots).
     pub(crate) fn go_on_by_control_slots(&mut self) {
         self.by_control_slots = true;
-    }
-
-    /// See [`ScopePlane::is_there`](crate::plane::ScopePlane::is_there).
-    pub(crate) fn is_there(&mut self, comm: &Comm, rank: Rank) -> Result<(), Cause> {
-        self.within.endpoint.is_there(comm, rank)
-    }
-
-    /// See [`ScopePlane::at_control_slots`](crate::plane::ScopePlane::at_control_slots).
-    #[inline]
-    pub(crate) fn at_control_slots<R>(
-        &mut self,
-        comm: &Comm,
-        lent: LentMut<'scope>,
-        range: Range<usize>,
-        work: impl FnOnce(&mut ControlSlots<'_>, &mut [u8]) -> Result<R, Cause>,
-    ) -> Result<R, Cause> {
-        let buffer = part(lent.into(), range)?;
-        if self.in_use(buffer, true) {
-            return Err(Cause::Busy);
-        }
-        let mut control = self.within.endpoint.control_slots(comm)?;
-        buffer.change(|bytes| work(&mut control, bytes))
     }
 
     /// See [`ScopePlane::watch_until`](crate::plane::ScopePlane::watch_until).

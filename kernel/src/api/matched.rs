@@ -211,11 +211,6 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.within.endpoint.improbe(comm, from, tag)
     }
 
-    /// See [`ScopePlane::discard_matched`](crate::plane::ScopePlane::discard_matched).
-    pub(crate) fn discard_matched(&mut self, message: Matched) -> Result<(), Error> {
-        self.within.endpoint.discard_matched(message)
-    }
-
     /// A plain probe, as [`Endpoint::iprobe`].
     ///
     /// # Errors

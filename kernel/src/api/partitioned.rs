@@ -422,15 +422,18 @@ impl Engine<'_> {
                 PartStep::Wait => LaneTurn::Idle,
             },
             Machine::PartRecv(receiver) => match receiver.due() {
-                Some(due) => self.grant(wire, id, index, due, length),
+                Some(due) => self.grant(wire, id, index, due),
                 None => LaneTurn::Idle,
             },
             _ => LaneTurn::Idle,
         }
     }
 
-    fn grant(&mut self, wire: &mut dyn Wire, id: PeerId, index: u32, due: GrantDue, length: u64) -> LaneTurn {
-        let Some(own) = self.requests.handle(index) else { return LaneTurn::Idle };
+    fn grant(&mut self, wire: &mut dyn Wire, id: PeerId, index: u32, due: GrantDue) -> LaneTurn {
+        let (Some(own), Some(request)) = (self.requests.handle(index), self.requests.peek(index)) else {
+            return LaneTurn::Idle;
+        };
+        let length = request.buffer.len() as u64;
         let tag = due.partitions | if due.started { GRANT_STARTED } else { 0 };
         let says = HeaderWords { key: Key { tag, ..Key::NONE }, length };
         let turn = self.say(wire, id, Kind::Grant, says, &about_both(due.sender, own));

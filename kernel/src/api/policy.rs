@@ -82,12 +82,6 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         error
     }
 
-    /// See [`EndpointPlane::inherit`](crate::plane::EndpointPlane::inherit).
-    pub(crate) fn inherit(&mut self, parent: &Comm, child: &Comm) -> Result<(), Error> {
-        let policy = self.comm(parent).error_policy()?;
-        self.engine.comms.set_policy(child, policy).map_err(about(child, Operation::Group))
-    }
-
     fn follow_policy(&mut self, error: &Error) {
         if let Cause::Full(_) = error.cause {
             return;

@@ -95,7 +95,7 @@ impl<'scope> OfScope<'scope> for LentMut<'scope> {}
 /// borrowed or, as `M`, on loan.
 #[derive(Clone, Copy, Debug)]
 pub struct Typed<'m, M = &'m [u8]> {
-    data: Elements,
+    pub(crate) data: Elements,
     memory: PhantomData<(&'m [u8], M)>,
 }
 

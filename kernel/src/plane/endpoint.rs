@@ -1,5 +1,10 @@
 //! The part of an endpoint that libraries of collectives use.
 
+use aldis_hal::{Cause, Operation, PeerId, Platform, Resource, Transport};
+use aldis_protocols::card::ByteOrder;
+
+use crate::api::call::CallSubject;
+use crate::api::communicators::about;
 use crate::api::control_slots::ControlSlots;
 use crate::api::endpoint::Endpoint;
 use crate::api::scope::Scope;
@@ -10,10 +15,11 @@ use crate::datatype::Types;
 #[cfg(doc)]
 use crate::error::Failed;
 use crate::error::{Error, Failure};
-use crate::rank::Rank;
-use crate::tables::comm::{Comm, ContextOffer, Members};
+use crate::rank::{Rank, TagMatch, WILD};
+use crate::tables::attribute::{Attribute, KeyvalKind};
+use crate::tables::comm::{CONTEXT_WORDS, Comm, ContextOffer, Members, is_freed};
 use crate::tables::group::Group;
-use aldis_hal::{Cause, PeerId, Platform, Transport};
+use crate::tables::peer::{Peer, Presence};
 
 /// The part of an endpoint that libraries of collectives use: see the [module](super).
 pub trait EndpointPlane<'s, T: Transport, P: Platform>: Sealed {
@@ -196,87 +202,114 @@ pub trait EndpointPlane<'s, T: Transport, P: Platform>: Sealed {
 }
 
 impl<'s, T: Transport, P: Platform> EndpointPlane<'s, T, P> for Endpoint<'s, T, P> {
-    #[inline(always)]
     fn check_attributes(&self, comm: &Comm) -> Result<(), Cause> {
-        self.check_attributes(comm)
+        let slots = &self.engine.attributes;
+        let need = slots.iter().filter(|slot| slot.is_of(comm)).count() as u32;
+        let have = slots.iter().filter(|slot| slot.key.is_none()).count() as u32;
+        let what = Resource::Attributes;
+        if need > have { Err(Cause::TooSmall { what, need, have }) } else { Ok(()) }
     }
 
-    #[inline(always)]
     fn copy_attributes(&mut self, old: &Comm, new: &Comm) {
-        self.copy_attributes(old, new)
+        for index in 0..self.engine.attributes.len() {
+            let slot = self.engine.attributes.get(index).filter(|slot| slot.is_of(old)).copied();
+            if let Some(Attribute { key: Some(key), value, .. }) = slot
+                && let KeyvalKind::User { copy, .. } = key.0
+                && let Some(value) = copy(old, value)
+            {
+                // Dropped without a slot, which the check has ruled out.
+                let _ = self.engine.set_attribute(new, key, value);
+            }
+        }
     }
 
-    #[inline(always)]
+    #[inline]
     fn unlike(&self, comm: &Comm) -> Option<Rank> {
-        self.unlike(comm)
+        if !self.engine.mixed {
+            return None;
+        }
+        let comms = &self.engine.comms;
+        let groups = [comms.group(comm), comms.remote_group(comm)];
+        groups.iter().flatten().find_map(|group| self.unlike_among(group))
     }
 
-    #[inline(always)]
+    #[cold]
     fn unlike_among(&self, group: &Group<'_>) -> Option<Rank> {
-        self.unlike_among(group)
+        let is_unlike = |row: &Peer| row.presence != Presence::Unknown && row.order != ByteOrder::NATIVE;
+        let at = group
+            .processes()
+            .position(|process| self.engine.peers.get(process.index()).is_some_and(is_unlike));
+        at.map(|at| Rank(at as u32))
     }
 
-    #[inline(always)]
     fn process_of(&self, comm: &Comm, rank: Rank) -> Result<PeerId, Error> {
-        self.process_of(comm, rank)
+        let process = self.engine.comms.peer(comm, rank);
+        process.map_err(|cause| Error::about(Operation::Group, cause, rank.0, comm.context(), WILD))
     }
 
-    #[inline(always)]
     fn companion(&self, inter: &Comm) -> Result<Comm, Error> {
-        self.companion(inter)
+        self.engine.comms.companion(inter).map_err(about(inter, Operation::Group))
     }
 
-    #[inline(always)]
     fn take_context_turn(&mut self, order: u32) -> bool {
-        self.take_context_turn(order)
+        self.engine.comms.turns.take(order)
     }
 
-    #[inline(always)]
     fn put_off_context_turn(&mut self, order: u32, held: bool) {
-        self.put_off_context_turn(order, held)
+        self.engine.comms.turns.put_off(order, held);
     }
 
-    #[inline(always)]
     fn end_context_turn(&mut self, order: u32, held: bool) {
-        self.end_context_turn(order, held)
+        self.engine.comms.turns.end(order, held);
     }
 
-    #[inline(always)]
     fn promise_context(&mut self) -> Option<u32> {
-        self.promise_context()
+        self.free_left_slots();
+        let comms = &mut self.engine.comms;
+        let first = (0..CONTEXT_WORDS as u32 * 64).find(|&slot| comms.is_free(slot))?;
+        comms.turns.promise(u16::try_from(first).ok()?).then_some(first)
     }
 
-    #[inline(always)]
     fn end_context_promise(&mut self) {
-        self.end_context_promise()
+        self.engine.comms.turns.end_promise();
     }
 
-    #[inline(always)]
     fn context_offer(&mut self, base: u32) -> ContextOffer {
-        self.context_offer(base)
+        self.free_left_slots();
+        let mut offer = ContextOffer { free: [0; CONTEXT_WORDS], more: false };
+        for (word, first) in offer.free.iter_mut().zip((base..).step_by(64)) {
+            for bit in 0..64 {
+                let slot = first.saturating_add(bit);
+                let comms = &self.engine.comms;
+                *word |= u64::from(comms.is_free(slot) && !comms.turns.is_promised(slot)) << bit;
+            }
+        }
+        let end = base.saturating_add(CONTEXT_WORDS as u32 * 64);
+        offer.more = end < self.engine.comms.slots();
+        offer
     }
 
-    #[inline(always)]
     fn context_generation(&self, slot: u32) -> u32 {
-        self.context_generation(slot)
+        self.engine.comms.generation(slot)
     }
 
-    #[inline(always)]
     fn check_pieces<I: Iterator<Item = PeerId> + Clone>(&self, members: &Members<I>) -> Result<(), Cause> {
-        self.check_pieces(members)
+        self.engine.comms.check_pieces(members)
     }
 
-    #[inline(always)]
     fn install<I: Iterator<Item = PeerId> + Clone>(
         &mut self,
         slot: u32,
         generation: u32,
         members: &Members<I>,
     ) -> Result<Comm, Cause> {
-        self.install(slot, generation, members)
+        // What was left of the slot's last communicator for want of a request slot.
+        self.engine.purge(self.engine.comms.last_context(slot));
+        let made = self.engine.comms.install(slot, generation, members, None)?;
+        self.open_control_slots(&made);
+        Ok(made)
     }
 
-    #[inline(always)]
     fn install_inter<I: Iterator<Item = PeerId> + Clone>(
         &mut self,
         slot: u32,
@@ -284,17 +317,27 @@ impl<'s, T: Transport, P: Platform> EndpointPlane<'s, T, P> for Endpoint<'s, T, 
         companion: &Comm,
         remote: &Members<I>,
     ) -> Result<Comm, Cause> {
-        self.install_inter(slot, generation, companion, remote)
+        self.engine.purge(self.engine.comms.last_context(slot));
+        self.engine.comms.install(slot, generation, remote, Some(companion))
     }
 
-    #[inline(always)]
     fn release(&mut self, comm: &Comm) -> Result<bool, Error> {
-        self.release(comm)
+        let companion = self.engine.comms.companion(comm).ok();
+        let mut both = [Some(*comm), companion].into_iter().flatten();
+        // World and self are there for good: that is the error, whatever uses them.
+        let is_made = is_freed(comm.context());
+        if is_made && both.any(|comm| self.engine.is_used(&comm) || !self.are_control_slots_over(&comm)) {
+            return Ok(false);
+        }
+        self.discard(comm).map(|()| true)
     }
 
-    #[inline(always)]
     fn discard(&mut self, comm: &Comm) -> Result<(), Error> {
-        self.discard(comm)
+        if T::HAS_CONTROL_SLOTS && is_freed(comm.context()) {
+            let companion = self.engine.comms.companion(comm).ok();
+            [Some(*comm), companion].iter().flatten().for_each(|comm| self.leave_control_slots(comm));
+        }
+        self.engine.discard(comm).map_err(about(comm, Operation::Free))
     }
 
     #[inline(always)]
@@ -312,9 +355,9 @@ impl<'s, T: Transport, P: Platform> EndpointPlane<'s, T, P> for Endpoint<'s, T, 
         self.control_slots_beside(comm)
     }
 
-    #[inline(always)]
     fn is_there(&mut self, comm: &Comm, rank: Rank) -> Result<(), Cause> {
-        self.is_there(comm, rank)
+        let peer = self.engine.comms.peer(comm, rank)?;
+        self.engine.presence(peer)
     }
 
     #[inline(always)]
@@ -322,9 +365,9 @@ impl<'s, T: Transport, P: Platform> EndpointPlane<'s, T, P> for Endpoint<'s, T, 
         self.raise(error)
     }
 
-    #[inline(always)]
     fn inherit(&mut self, parent: &Comm, child: &Comm) -> Result<(), Error> {
-        self.inherit(parent, child)
+        let policy = self.comm(parent).error_policy()?;
+        self.engine.comms.set_policy(child, policy).map_err(about(child, Operation::Group))
     }
 
     #[inline(always)]
@@ -335,8 +378,10 @@ impl<'s, T: Transport, P: Platform> EndpointPlane<'s, T, P> for Endpoint<'s, T, 
         self.enter(body)
     }
 
-    #[inline(always)]
     fn form_from(&mut self, comm: &Comm, from: Rank) -> Result<Form, Error> {
-        self.form_from(comm, from)
+        let peer = self.engine.comms.peer(comm, from);
+        let call = CallSubject::recv(Operation::Probe, comm, from.into(), TagMatch::Any);
+        let peer = peer.map_err(|cause| self.refuse(call, cause))?;
+        Ok(self.engine.form_from(peer, true))
     }
 }

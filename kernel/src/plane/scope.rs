@@ -1,19 +1,24 @@
 //! The part of a scope that libraries of collectives use.
 
+use core::ops::Range;
+
+use aldis_hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
+
 use crate::api::control_slots::ControlSlots;
 #[cfg(doc)]
 use crate::api::endpoint::Endpoint;
 use crate::api::matched::Matched;
 use crate::api::scope::sealed::Sealed;
-use crate::api::scope::{Request, Scope};
+use crate::api::scope::{Request, Scope, Stage, part};
 use crate::api::typed::{OfScope, Typed, TypedMut};
 use crate::datatype::{Form, Types};
 use crate::error::{Error, Failed};
 use crate::memory::buffer::{Lent, LentMut, LentRange};
+use crate::plane::EndpointPlane;
 use crate::rank::{Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
-use aldis_hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
-use core::ops::Range;
+use crate::tables::elements::TypedData;
+use crate::tables::request::State;
 
 /// The part of a scope that libraries of collectives use: see the [module](super).
 pub trait ScopePlane<'scope, 's>: Sealed {
@@ -292,9 +297,9 @@ impl<'scope, 's, T: Transport, P: Platform> ScopePlane<'scope, 's> for Scope<'sc
         self.drive_until(activity, check)
     }
 
-    #[inline(always)]
     fn is_unmatched(&mut self, request: &Request<'scope>) -> bool {
-        self.is_unmatched(request)
+        let (Stage::Pending(handle) | Stage::Started(handle)) = request.stage else { return false };
+        self.requests().get(handle).is_some_and(|slot| slot.state == State::Posted)
     }
 
     #[inline(always)]
@@ -302,9 +307,9 @@ impl<'scope, 's, T: Transport, P: Platform> ScopePlane<'scope, 's> for Scope<'sc
         self.control_slots(comm)
     }
 
-    #[inline(always)]
     fn begin_by_control_slots(&mut self, comm: &Comm) -> Result<u32, Cause> {
-        self.begin_by_control_slots(comm)
+        self.go_on_by_control_slots();
+        Ok(self.control_slots(comm)?.begin())
     }
 
     #[inline(always)]
@@ -312,12 +317,11 @@ impl<'scope, 's, T: Transport, P: Platform> ScopePlane<'scope, 's> for Scope<'sc
         self.go_on_by_control_slots()
     }
 
-    #[inline(always)]
     fn is_there(&mut self, comm: &Comm, rank: Rank) -> Result<(), Cause> {
-        self.is_there(comm, rank)
+        self.within.endpoint.is_there(comm, rank)
     }
 
-    #[inline(always)]
+    #[inline]
     fn at_control_slots<R>(
         &mut self,
         comm: &Comm,
@@ -325,7 +329,12 @@ impl<'scope, 's, T: Transport, P: Platform> ScopePlane<'scope, 's> for Scope<'sc
         range: Range<usize>,
         work: impl FnOnce(&mut ControlSlots<'_>, &mut [u8]) -> Result<R, Cause>,
     ) -> Result<R, Cause> {
-        self.at_control_slots(comm, lent, range, work)
+        let buffer = part(lent.into(), range)?;
+        if self.in_use(buffer, true) {
+            return Err(Cause::Busy);
+        }
+        let mut control = self.within.endpoint.control_slots(comm)?;
+        buffer.change(|bytes| work(&mut control, bytes))
     }
 
     #[inline(always)]
@@ -450,19 +459,18 @@ impl<'scope, 's, T: Transport, P: Platform> ScopePlane<'scope, 's> for Scope<'sc
         self.start_recv_typed(comm, into, from, tag)
     }
 
-    #[inline(always)]
     fn form_from(&mut self, comm: &Comm, from: Rank) -> Result<Form, Error> {
-        self.form_from(comm, from)
+        self.within.endpoint.form_from(comm, from)
     }
 
-    #[inline(always)]
     fn types(&mut self) -> Result<&mut Types<'s>, Error> {
-        self.types()
+        self.within.endpoint.types()
     }
 
-    #[inline(always)]
     fn typed_bytes<M: OfScope<'scope>>(&mut self, data: &Typed<'scope, M>) -> Result<u64, Cause> {
-        self.typed_bytes(data)
+        let engine = &mut self.within.endpoint.engine;
+        let laid_out = engine.lay_out(TypedData::native(data.data.memory, &data.data.place))?;
+        Ok(laid_out.len as u64)
     }
 
     #[inline(always)]
@@ -474,9 +482,8 @@ impl<'scope, 's, T: Transport, P: Platform> ScopePlane<'scope, 's> for Scope<'sc
         self.copy_typed(into, from)
     }
 
-    #[inline(always)]
     fn discard_matched(&mut self, message: Matched) -> Result<(), Error> {
-        self.discard_matched(message)
+        self.within.endpoint.discard_matched(message)
     }
 }
 

@@ -52,13 +52,6 @@ pub(crate) struct Plain {
     pub(crate) signature: u32,
 }
 
-/// Elements in one piece, and their bytes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PlainData {
-    pub(crate) elements: Plain,
-    pub(crate) buffer: UserBuffer,
-}
-
 /// Elements of a type in memory, and how they travel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TypedData<'a> {
@@ -181,15 +174,14 @@ impl ElementsLayout {
         Ok(Self { memory: room, packed: true, ..self })
     }
 
-    /// Unpacks bytes in that form from `position` on, and sums them if they are checked.
+    /// Unpacks a piece in that form, and sums it if it is checked.
     pub(crate) fn unpack(
         &mut self,
         types: &Types<'_>,
         form: Form,
-        position: u64,
-        stream: &[u8],
-        checked: bool,
+        piece: &DataPiece<'_>,
     ) -> Result<(), Cause> {
+        let &DataPiece { offset: position, payload: stream, checked, .. } = piece;
         if checked {
             self.add(position, stream);
         }

@@ -8,7 +8,7 @@ use crate::api::endpoint::{BUDGET, Endpoint};
 use crate::api::matched::Matched;
 use crate::api::poll_rounds::Within;
 use crate::api::scope::{Request, Scope};
-use crate::datatype::{Form, Types};
+use crate::datatype::Types;
 use crate::engine::state::{Conversion, Engine, Started};
 use crate::engine::typed::Convert;
 use crate::error::{Error, Failed};
@@ -47,14 +47,6 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             types.hold_only((0..requests.used_end()).filter_map(|index| requests.at(index)?.held()));
         }
         Ok(types)
-    }
-
-    /// See [`EndpointPlane::form_from`](crate::plane::EndpointPlane::form_from).
-    pub(crate) fn form_from(&mut self, comm: &Comm, from: Rank) -> Result<Form, Error> {
-        let peer = self.engine.comms.peer(comm, from);
-        let call = CallSubject::recv(Operation::Probe, comm, from.into(), TagMatch::Any);
-        let peer = peer.map_err(|cause| self.refuse(call, cause))?;
-        Ok(self.engine.form_from(peer, true))
     }
 
     /// Sends elements of a datatype (MPI_Send, and MPI_Ssend and MPI_Rsend by the mode of `data`).
@@ -421,15 +413,5 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
         let call = CallSubject::recv(Operation::Recv, comm, from, tag);
         let handle = made.map_err(|cause| endpoint.refuse(call, cause))?;
         Ok(self.keep_idle(handle))
-    }
-
-    /// See [`ScopePlane::form_from`](crate::plane::ScopePlane::form_from).
-    pub(crate) fn form_from(&mut self, comm: &Comm, from: Rank) -> Result<Form, Error> {
-        self.within.endpoint.form_from(comm, from)
-    }
-
-    /// See [`ScopePlane::types`](crate::plane::ScopePlane::types).
-    pub(crate) fn types(&mut self) -> Result<&mut Types<'s>, Error> {
-        self.within.endpoint.types()
     }
 }

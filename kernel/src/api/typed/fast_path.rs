@@ -16,8 +16,15 @@ use crate::memory::buffer::UserBuffer;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
 use crate::tables::comms::SendTarget;
-use crate::tables::elements::{Elements, ElementsMut, ElementsPlace, NO_TYPES, Plain, PlainData, TypedData};
+use crate::tables::elements::{Elements, ElementsMut, ElementsPlace, NO_TYPES, Plain, TypedData};
 use crate::tables::request::{Key, State};
+
+/// Elements in one piece, and their bytes.
+#[derive(Clone, Copy)]
+struct PlainData {
+    elements: Plain,
+    buffer: UserBuffer,
+}
 
 impl Engine<'_> {
     /// The elements of a place, and their bytes in `memory`, if they lie there in one piece.

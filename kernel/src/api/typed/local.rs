@@ -5,19 +5,12 @@ use aldis_hal::{Cause, Platform, Transport};
 use super::{OfScope, Typed, TypedMut};
 use crate::api::scope::Scope;
 use crate::datatype::Form;
-use crate::tables::elements::{Elements, ElementsMut, LaidOut, NO_TYPES, TypedData};
+use crate::tables::elements::{DataPiece, Elements, ElementsMut, LaidOut, NO_TYPES, TypedData};
 
 /// Bytes that are on their way at a time, on the stack.
 const PIECE_BYTES: usize = 512;
 
 impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
-    /// See [`ScopePlane::typed_bytes`](crate::plane::ScopePlane::typed_bytes).
-    pub(crate) fn typed_bytes<M: OfScope<'scope>>(&mut self, data: &Typed<'scope, M>) -> Result<u64, Cause> {
-        let engine = &mut self.within.endpoint.engine;
-        let laid_out = engine.lay_out(TypedData::native(data.data.memory, &data.data.place))?;
-        Ok(laid_out.len as u64)
-    }
-
     /// See [`ScopePlane::copy_typed`](crate::plane::ScopePlane::copy_typed).
     pub(crate) fn copy_typed<I: OfScope<'scope>, F: OfScope<'scope>>(
         &mut self,
@@ -49,7 +42,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         for start in (0..len).step_by(PIECE_BYTES) {
             let piece = piece.get_mut(..PIECE_BYTES.min(len.saturating_sub(start))).unwrap_or_default();
             source.pack(types, start as u64, piece)?;
-            target.unpack(types, native, start as u64, piece, false)?;
+            let piece = DataPiece { offset: start as u64, payload: piece, typed: true, checked: false };
+            target.unpack(types, native, &piece)?;
         }
         Ok(())
     }

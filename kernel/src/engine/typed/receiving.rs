@@ -144,7 +144,7 @@ impl Engine<'_> {
         let room = layout.room(types, form).saturating_sub(piece.offset);
         let fits = usize::try_from(room).map_or(piece.payload.len(), |room| room.min(piece.payload.len()));
         let bytes = piece.payload.get(..fits).unwrap_or_default();
-        if let Err(cause) = layout.unpack(types, form, piece.offset, bytes, piece.checked) {
+        if let Err(cause) = layout.unpack(types, form, &DataPiece { payload: bytes, ..*piece }) {
             request.cause = Some(cause);
         }
     }
