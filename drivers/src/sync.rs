@@ -2,11 +2,11 @@
 //! ones under `--cfg loom`, so that the very code that ships is the code that is explored.
 
 #[cfg(not(loom))]
-pub(crate) use core::sync::atomic::{AtomicU32, Ordering};
+pub(crate) use core::sync::atomic::{AtomicU32, Ordering, fence};
 #[cfg(loom)]
 pub(crate) use loom::{
     cell::UnsafeCell,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::atomic::{AtomicU32, Ordering, fence},
 };
 
 /// Memory that two processes take turns in, with loom's interface: an access is a closure over a

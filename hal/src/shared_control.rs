@@ -111,14 +111,15 @@ pub trait SharedControl {
     /// zero nor `u32::MAX` is a context.
     ///
     /// # Safety
-    /// No communicator of this rank has had the context before. What the set was used for before is
-    /// over: no rank reads slots or chunks of it any more. And all ranks that open a set of this
-    /// number by this context are of one communicator, and count each other in
-    /// [`clear`](Self::clear).
+    /// What the set was used for before is over: no rank reads slots or chunks of it any more. And
+    /// `members` are the processes that are counted in [`clear`](Self::clear), a bit each by their
+    /// number; or zero, if the context says which they are.
     ///
     /// # Errors
-    /// [`Cause::Unsupported`] if there is no such set.
-    unsafe fn open(&mut self, set: u32, context: u32) -> Result<(), Cause>;
+    /// [`Cause::Unsupported`] if there is no such set. [`Cause::Stale`] if a rank that is reached
+    /// has opened it by this context for other members, or has gone on in it without this one: then
+    /// the set is of no communicator.
+    unsafe fn open(&mut self, set: u32, context: u32, members: u64) -> Result<(), Cause>;
 
     /// This rank has left the communicator that has a set: it reads nothing of it any more and
     /// begins nothing in it, as its [`progress`](Self::progress) then says to others. What it has

@@ -6,6 +6,7 @@
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::vec::Vec;
 
 use aldis_hal::shared_control::Note;
@@ -77,6 +78,8 @@ impl Set {
 struct ModelSets {
     sets: [Set; 2],
     start: u32,
+    /// Set by the rank that goes on where only one may: no part of the model.
+    claimed: AtomicBool,
 }
 
 // SAFETY: the models' ranks keep the protocol; that they do is what loom checks at each access.
@@ -94,15 +97,21 @@ struct Rank<'a, O> {
 
 impl ModelSets {
     fn new(context: u32, start: u32) -> Self {
-        Self { sets: [Set::new(context, start), Set::new(context, start)], start }
+        let sets = [Set::new(context, start), Set::new(context, start)];
+        Self { sets, start, claimed: AtomicBool::new(false) }
     }
 
     fn rank<O: SlotOrders>(&self, me: usize) -> Rank<'_, O> {
+        self.rank_among(me, 3)
+    }
+
+    /// A rank that counts these members.
+    fn rank_among<O: SlotOrders>(&self, me: usize, members: u64) -> Rank<'_, O> {
         let (mine, other) = (&self.sets[me], &self.sets[1 - me]);
         // SAFETY: the sets outlive both threads; each is owned by one.
         let (mut own, theirs) = unsafe { (Own::at(mine.place()), Theirs::at(other.place())) };
         // SAFETY: no rank reads there yet.
-        unsafe { own.open(NEW, self.start) };
+        unsafe { own.open(NEW, self.start, members) };
         Rank { own, theirs, mine, other }
     }
 }
@@ -303,7 +312,7 @@ mod opening {
             // SAFETY: nothing else knows of the set yet.
             let mut own: Own = unsafe { Own::at(set.place()) };
             // SAFETY: the same.
-            unsafe { own.open(OLD, 0) };
+            unsafe { own.open(OLD, 0, 3) };
             let number = own.begin();
             let note = Note { operation: 7, root: 3, bytes: 4 };
             assert!(own.publish(number, note, &99u32.to_le_bytes()).unwrap());
@@ -335,5 +344,51 @@ mod opening {
     fn needs_each_of_its_orders() {
         assert!(fails(used, root::<NameRelaxed>, leaf::<NameRelaxed>));
         assert!(fails(used, root::<ReadNameRelaxed>, leaf::<ReadNameRelaxed>));
+    }
+}
+
+mod joining {
+    //! Two ranks that open their sets by one name at a time, and must not both go on.
+
+    use super::*;
+
+    fn claim(shared: &ModelSets) {
+        assert!(!shared.claimed.swap(true, Ordering::Relaxed), "both have gone on");
+    }
+
+    /// A rank that counts others than its mate does.
+    fn unlike<const ME: usize>(shared: &ModelSets) {
+        let rank = shared.rank_among::<Exact>(ME, 1 << ME);
+        if rank.theirs.agrees(&rank.own, true) {
+            claim(shared);
+        }
+    }
+
+    /// A rank that does not wait for its mate, which was in another communicator before.
+    fn early(shared: &ModelSets) {
+        let mut rank = shared.rank::<Exact>(0);
+        let numbers = [(); 3].map(|()| rank.own.begin());
+        rank.own.finish(numbers[0]);
+        rank.refresh();
+        if rank.own.slot(numbers[2]).is_some() {
+            claim(shared);
+        }
+    }
+
+    fn late(shared: &ModelSets) {
+        let rank = shared.rank::<Exact>(1);
+        if rank.theirs.agrees(&rank.own, false) {
+            claim(shared);
+        }
+    }
+
+    #[test]
+    fn is_for_one_of_two_that_count_others() {
+        explore(|| ModelSets::new(0, 0), unlike::<0>, unlike::<1>);
+    }
+
+    #[test]
+    fn is_not_for_a_rank_without_which_another_has_gone_on() {
+        explore(|| ModelSets::new(OLD, 0), early, late);
     }
 }

@@ -14,6 +14,11 @@
 //! and the progress record, name their communicator: the words are set back before that name is
 //! stored, and it is loaded before they are, so that a reader of the new communicator does not take
 //! what is left of the old one for its own.
+//!
+//! Nobody is trusted to name the same members of a communicator as the others do: a writer that
+//! does not count a reader would write what that reads. So an owner that opens a set stores whom it
+//! counts and then the name, and looks at the sets of all others: of any two with one name, the
+//! later one sees the other, and does not use the set unless both count the same ranks.
 
 use core::marker::PhantomData;
 use core::slice;
@@ -21,7 +26,7 @@ use core::slice;
 use aldis_hal::cause::{Cause, Malformed};
 use aldis_hal::shared_control::{Note, Notice, Progress, START_BYTES, is_earlier};
 
-use crate::sync::{Ordering, UnsafeCell, Word};
+use crate::sync::{Ordering, UnsafeCell, Word, fence};
 
 /// The context of a rank that has left its communicator: that of none.
 const LEFT: u32 = u32::MAX;
@@ -60,7 +65,9 @@ pub(super) struct SetControl {
     filled: Word,
     /// The position before which this rank has read all ranks' chunks.
     done: Word,
-    _neighbour: [u64; 12],
+    /// The ranks that the owner counts before it writes again, a bit each.
+    members: [Word; 2],
+    _neighbour: [u64; 11],
 }
 
 #[cfg(not(loom))]
@@ -83,7 +90,9 @@ impl ControlSlot {
 impl SetControl {
     pub(super) fn new(context: u32, start: u32) -> Self {
         let word = || Word::new(start);
-        Self { context: Word::new(context), floor: word(), filled: word(), done: word(), _neighbour: [0; 12] }
+        let members = [Word::new(0), Word::new(0)];
+        let (floor, filled, done) = (word(), word(), word());
+        Self { context: Word::new(context), floor, filled, done, members, _neighbour: [0; 11] }
     }
 }
 
@@ -213,21 +222,43 @@ impl<O: SlotOrders> Theirs<O> {
 
     /// Returns what its owner has finished and is done with; as little as can be before it has
     /// opened any set there. An owner that has left, or whose set is of another communicator, has
-    /// finished all: ranks open the set of a communicator when it is made, before any uses it.
+    /// finished all: ranks open the set of a communicator when it is made, before any uses it, and
+    /// one that is late [finds out](Self::agrees).
     pub(super) fn progress(&self, own: &Own<O>) -> Progress {
         // SAFETY: `at`'s caller vouched for the place.
         let control = unsafe { &*self.place.control };
-        let context = control.context.load(O::READ_NAME);
-        if context == own.context {
-            return Progress {
-                finished: control.floor.load(O::COLLECT),
-                done: control.done.load(O::COLLECT),
-            };
+        let mut context = control.context.load(O::READ_NAME);
+        if context != own.context {
+            // Either the name is seen here or what is finished here is seen in `agrees`.
+            fence(Ordering::SeqCst);
+            context = control.context.load(O::READ_NAME);
         }
         match context {
+            context if context == own.context => {
+                let (finished, done) = (control.floor.load(O::COLLECT), control.done.load(O::COLLECT));
+                Progress { finished, done }
+            }
             0 => Progress { finished: own.start, done: own.start },
             _ => Progress { finished: own.next, done: own.position },
         }
+    }
+
+    /// Returns true if the owner of this set can be in one communicator with `own`, which has been
+    /// opened just now, for the `first` time or after others: it is in another, or counts the same
+    /// ranks and has not gone on without this one.
+    #[cold]
+    pub(super) fn agrees(&self, own: &Own<O>, first: bool) -> bool {
+        // SAFETY: `at`'s caller vouched for the place.
+        let (mine, theirs) = (own.control(), unsafe { &*self.place.control });
+        // Of two that open their sets at a time, one sees the other's name.
+        fence(Ordering::SeqCst);
+        if theirs.context.load(O::READ_NAME) != own.context {
+            return true;
+        }
+        let is_at_start = |word: &Word| word.load(O::COLLECT) == own.start;
+        let mut members = mine.members.iter().zip(&theirs.members);
+        members.all(|(one, other)| one.load(Ordering::Relaxed) == other.load(Ordering::Relaxed))
+            && (first || is_at_start(&theirs.floor) && is_at_start(&theirs.done))
     }
 }
 
@@ -291,10 +322,9 @@ impl<O: SlotOrders> Own<O> {
     /// Makes it that of another communicator, whose ranks count from `start`.
     ///
     /// # Safety
-    /// The caller's promise of
-    /// [`SharedControl::open`](aldis_hal::SharedControl::open): what it was used for before is over
-    /// on all ranks, so that none reads here.
-    pub(super) unsafe fn open(&mut self, context: u32, start: u32) {
+    /// As of [`SharedControl::open`](aldis_hal::SharedControl::open): what it was used for before is over on all
+    /// ranks, so that none reads here; `members` are those that `clear` will be told of.
+    pub(super) unsafe fn open(&mut self, context: u32, start: u32, members: u64) {
         // SAFETY: `at`'s caller vouched for the place.
         *self = Self { context, start, ..unsafe { Self::at(self.place) } };
         (self.next, self.floor, self.cleared) = (start, start, start);
@@ -309,7 +339,21 @@ impl<O: SlotOrders> Own<O> {
         for word in [&control.floor, &control.filled, &control.done] {
             word.store(start, Ordering::Relaxed);
         }
+        let halves = [members as u32, (members >> 32) as u32];
+        control.members.iter().zip(halves).for_each(|(word, half)| word.store(half, Ordering::Relaxed));
         control.context.store(context, O::NAME);
+    }
+
+    /// Returns true if it has been that of no communicator yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.control().context.load(Ordering::Relaxed) == 0
+    }
+
+    /// Takes back that it is that of the communicator it was opened for, in which nothing has been
+    /// begun here.
+    pub(super) fn refuse(&mut self) {
+        self.leave();
+        self.context = LEFT;
     }
 
     /// Ends what was begun, and lets others know that nothing is read any more.

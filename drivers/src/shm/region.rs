@@ -285,7 +285,7 @@ impl InboxParts {
         for place in (0..self.geometry.sets.min(Geometry::SETS_MAX)).filter_map(place) {
             // SAFETY: a set of the geometry, in a region that is long enough for it; none is in
             // use yet, and no rank reads there.
-            unsafe { Own::<control_slots::Exact>::at(place).open(0, start) };
+            unsafe { Own::<control_slots::Exact>::at(place).open(0, start, 0) };
         }
     }
 }

@@ -36,6 +36,28 @@ impl Shm<'_> {
     }
 }
 
+impl Shm<'_> {
+    /// Opens a set for another communicator.
+    ///
+    /// # Safety
+    /// As of [`SharedControl::open`].
+    #[cold]
+    unsafe fn open_newly(&mut self, set: u32, context: u32, members: u64) -> Result<(), Cause> {
+        let start = self.inbox.start();
+        let own = self.own_mut(set).ok_or(Cause::Unsupported)?;
+        let is_new = own.is_new();
+        // SAFETY: the caller promised that no rank reads there, and whom it counts.
+        unsafe { own.open(context, start, members) };
+        let own = self.own(set)?;
+        let mut others = self.lanes.iter().filter_map(|lane| self.inbox.their_set(lane, set));
+        if others.all(|theirs| theirs.agrees(own, is_new)) {
+            return Ok(());
+        }
+        self.own_mut(set).map(Own::refuse);
+        Err(Cause::Stale)
+    }
+}
+
 impl SharedControl for Shm<'_> {
     #[inline]
     fn shape(&self) -> ControlSlotsShape {
@@ -57,14 +79,12 @@ impl SharedControl for Shm<'_> {
     }
 
     #[inline(always)]
-    unsafe fn open(&mut self, set: u32, context: u32) -> Result<(), Cause> {
-        let start = self.inbox.start();
-        let own = self.own_mut(set).ok_or(Cause::Unsupported)?;
-        if own.context != context {
-            // SAFETY: the caller promised that no rank reads there.
-            unsafe { own.open(context, start) };
+    unsafe fn open(&mut self, set: u32, context: u32, members: u64) -> Result<(), Cause> {
+        if self.own(set)?.context == context {
+            return Ok(());
         }
-        Ok(())
+        // SAFETY: the caller promised that no rank reads there, and whom it counts.
+        unsafe { self.open_newly(set, context, members) }
     }
 
     fn leave(&mut self, set: u32) {

@@ -11,14 +11,16 @@
 //! node, has none, and a caller that asks gets an error; that is decided at the first use, and
 //! holds for the life of the communicator.
 //!
-//! **Who reads.** A rank reads the control slots of those in its own group of the communicator, and
-//! only where they are opened by the same name; and a rank writes nothing again before all in *its*
-//! group have come past it. That is sound since the ranks of a communicator have the same group:
-//! those of one that was made see to it ([`plane`](crate::plane)), and the name of world has its
-//! size in it. Handles are not trusted: a rank's place in a communicator is that of its table. An
+//! **Who reads.** A rank reads the control slots of those in its own group of the communicator, and only
+//! where they are opened by the same name; and a rank writes nothing again before all in *its*
+//! group have come past it. That is sound since no two ranks that reach each other use sets of one
+//! name with unlike groups: the name of world has its size in it, and a rank that takes another
+//! communicator in compares its group with those of all ranks that have it already. If they are
+//! unlike, which is a mistake of the program, the rank has no control slots in it. Handles are not
+//! trusted: a rank's place in a communicator is that of its table. An
 //! endpoint whose communicators have control slots keeps its transport
-//! ([`try_transport_mut`](Endpoint::try_transport_mut)), and a slot of the table whose control
-//! slots another rank may still read is not free.
+//! ([`try_transport_mut`](Endpoint::try_transport_mut)), and a slot of the table whose control slots
+//! another rank may still read is not free.
 
 use aldis_hal::shared_control::{ControlSlotsShape, Note, Notice, Progress, is_earlier};
 use aldis_hal::{Activity, Cause, PeerId, Platform, Resource, Transport};
@@ -224,6 +226,12 @@ const fn name_of(context: u32, row: &Row, set: u32) -> u32 {
     if set == 0 { PLANE | row.size() } else { context }
 }
 
+/// The processes of a communicator, a bit each; `None` if one has too high a number.
+fn members_of(row: &Row, pieces: &[GroupPiece]) -> Option<u64> {
+    let mut processes = (0..row.size()).map(|rank| row.peer(rank, pieces));
+    processes.try_fold(0, |members, process| Some(members | 1u64.checked_shl(process?.0)?))
+}
+
 /// Returns true if no other rank of a communicator reads control slots of this one any more.
 fn is_over(control: &dyn aldis_hal::SharedControl, set: u32, row: &Row, pieces: &[GroupPiece]) -> bool {
     let own = row.peer(row.rank(), pieces).map(|me| control.progress(set, me));
@@ -234,10 +242,25 @@ fn is_over(control: &dyn aldis_hal::SharedControl, set: u32, row: &Row, pieces: 
     !peers.any(|peer| control.progress(set, peer).is_ok_and(is_behind))
 }
 
+/// Opens the set of a communicator that was made, if no rank that is reached names it alike and has
+/// another group.
+fn open(
+    control: &mut dyn aldis_hal::SharedControl,
+    set: u32,
+    row: &Row,
+    pieces: &[GroupPiece],
+) -> Result<(), Cause> {
+    let members = members_of(row, pieces).ok_or(Cause::Unsupported)?;
+    // SAFETY: the set is of the slot, which the communicator has from the time that no rank reads
+    // control slots of the last one to the time that none reads its own. These are the members that
+    // `refresh` asks.
+    unsafe { control.open(set, row.comm().context(), members) }
+}
+
 /// Finds out whether a communicator can have control slots.
 #[cold]
 #[inline(never)]
-fn join(comms: &mut Comms<'_>, control: &dyn aldis_hal::SharedControl, comm: &Comm) -> Result<(), Cause> {
+fn join(comms: &mut Comms<'_>, control: &mut dyn aldis_hal::SharedControl, comm: &Comm) -> Result<(), Cause> {
     let row = comms.row(comm.context()).ok_or(Cause::Stale)?;
     let mut others = (0..row.size()).filter(|rank| *rank != row.rank());
     let reached = |rank| row.peer(rank, comms.pieces).is_some_and(|peer| control.reach(peer).is_ok());
@@ -245,6 +268,9 @@ fn join(comms: &mut Comms<'_>, control: &dyn aldis_hal::SharedControl, comm: &Co
         // First of all: it also says what messages cost.
         _ if !others.all(reached) => ControlSlotsState::Elsewhere,
         None => ControlSlotsState::NoSet,
+        Some(set) if set > 0 && open(control, set, row, comms.pieces).is_err() => {
+            ControlSlotsState::Elsewhere
+        }
         Some(_) => ControlSlotsState::Joined,
     };
     comms.row_mut(comm).map(|row| row.control_slots = control_slots)
@@ -278,26 +304,24 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
             ControlSlotsState::NoSet => return Err(Cause::Full(Resource::ControlSlots)),
             _ => return Err(Cause::Unreachable),
         };
-        // SAFETY: the set is of the slot, which the communicator has from the time that no rank
-        // reads control slots of the last one to the time that none reads its own; generations make
-        // its name new. Its ranks have the same group, all of which `refresh` asks.
-        unsafe { control.open(set, name_of(comm.user().context(), row, set)) }?;
+        // SAFETY: it is world's, whose name says who its ranks are, all of which `refresh` asks; or
+        // it has been opened already, before the communicator had joined.
+        unsafe { control.open(set, name_of(comm.user().context(), row, set), 0) }?;
         let control = ControlSlots { control, row, pieces: comms.pieces, rank: row.rank(), set };
         Ok((control, &mut self.platform))
     }
 
     /// Gives a new communicator its set, so that a rank whose set is not of it any more has left
-    /// it.
+    /// it. It has none if another rank names it alike and has another group.
     pub(crate) fn open_control_slots(&mut self, comm: &Comm) {
         if !T::HAS_CONTROL_SLOTS {
             return;
         }
-        if let Some(control) = self.transport.control_slots()
-            && let Some(set) = set_of(comm.slot(), control.shape().sets)
-        {
-            // Whether there is such a set is known.
-            // SAFETY: as in `control_slots_beside`; set 0 is that of world, which is not made.
-            let _ = unsafe { control.open(set, comm.user().context()) };
+        let (Some(control), comms) = (self.transport.control_slots(), &mut self.engine.comms) else { return };
+        let Some(set) = set_of(comm.slot(), control.shape().sets) else { return };
+        let Some(row) = comms.row(comm.context()) else { return };
+        if open(control, set, row, comms.pieces).is_err() {
+            let _ = comms.row_mut(comm).map(|row| row.control_slots = ControlSlotsState::Elsewhere);
         }
     }
 

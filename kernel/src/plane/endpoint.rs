@@ -97,7 +97,7 @@ pub trait EndpointPlane<'s, T: Transport, P: Platform>: Sealed {
 
     /// For the creation of communicators: puts one of these members, among them
     /// this process, into `slot` with `generation`. All of them must have done so before any uses
-    /// it.
+    /// it: one that names other members, or comes when another has gone on, has no control slots.
     ///
     /// # Errors
     /// [`Cause::Busy`] if the slot is not free, [`Cause::TooSmall`], [`Cause::Stale`], and

@@ -119,7 +119,7 @@ impl Row {
     }
 
     /// The handle of a communicator of one group.
-    const fn comm(&self) -> Comm {
+    pub(crate) const fn comm(&self) -> Comm {
         Comm { context: self.context, rank: self.rank, size: self.size, remote: 0 }
     }
 

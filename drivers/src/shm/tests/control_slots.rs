@@ -47,7 +47,7 @@ fn a_control_slot_that_may_be_read_is_not_written_again() {
     let note = Note { operation: 1, root: 0, bytes: 5 };
     for shm in &mut world.ranks {
         // SAFETY: opened once, on all ranks alike.
-        unsafe { shm.open(0, CONTEXT) }.unwrap();
+        unsafe { shm.open(0, CONTEXT, 3) }.unwrap();
         assert_eq!([shm.begin(0), shm.begin(0)], [0, 1]);
     }
     let [writer, reader] = &mut world.ranks[..] else { panic!("two ranks") };
@@ -78,7 +78,7 @@ fn a_rank_that_has_left_holds_no_other_up() {
     let note = Note { operation: 1, root: 0, bytes: 4 };
     for shm in &mut world.ranks {
         // SAFETY: opened once, on all ranks alike.
-        unsafe { shm.open(0, CONTEXT) }.unwrap();
+        unsafe { shm.open(0, CONTEXT, 3) }.unwrap();
         assert_eq!(shm.begin(0), 7);
         assert_eq!(shm.publish(0, 7, note, b"here"), Ok(true));
     }
@@ -94,7 +94,7 @@ fn a_rank_that_has_left_holds_no_other_up() {
     assert_eq!(staying.progress(0, PeerId(0)), Ok(all));
     assert_eq!(staying.begin(0), 9);
     // SAFETY: opened for another, and nothing is lent of the last one's slots.
-    unsafe { leaving.open(0, CONTEXT + 1) }.unwrap();
+    unsafe { leaving.open(0, CONTEXT + 1, 3) }.unwrap();
     assert_eq!(leaving.begin(0), 7);
 }
 
@@ -113,7 +113,7 @@ proptest! {
         let mut world = InboxesJob::new(GEOMETRY, start);
         let shm = &mut world.ranks[1];
         // SAFETY: opened once.
-        unsafe { shm.open(0, CONTEXT) }.unwrap();
+        unsafe { shm.open(0, CONTEXT, 3) }.unwrap();
         let number = (0..begun).map(|_| shm.begin(0)).last().unwrap();
         let first = shm.take_chunks(0, number).unwrap();
         shm.run(0, first, 100);

@@ -1,8 +1,8 @@
 //! Control slots of ranks of one process: what a rank reads is lent to it where another writes, so
 //! nothing may be written there that it still reads.
 
-use aldis_hal::Cause;
 use aldis_hal::shared_control::Note;
+use aldis_hal::{Cause, PeerId};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Members};
 use aldis_trials::{Mate, Pair, Ranks};
@@ -49,6 +49,49 @@ fn worlds_of_other_sizes_do_not_meet() {
         publish(&mut one, &worlds[0], b"later");
     }
     assert!(notice.is_none_or(|notice| notice.payload == b"first"));
+}
+
+/// A communicator of these processes, in slot 2.
+fn install(end: &mut Mate<'_>, generation: u32, processes: &[u32]) -> Comm {
+    let members = Members::These(processes.iter().copied().map(PeerId));
+    end.install(2, generation, &members).unwrap()
+}
+
+/// A rank that counts itself in a communicator of others, which do not, has no control slots in it:
+/// those write again what it would be reading, since they do not ask it.
+#[test]
+fn a_communicator_of_unlike_groups_is_not_read() {
+    for order in [[0, 1, 2], [2, 0, 1], [0, 2, 1]] {
+        let mut ranks = Ranks::<3>::with_sets(2);
+        let mut ends = ranks.endpoints();
+        let mut comms = [None; 3];
+        for rank in order {
+            let processes: &[u32] = if rank == 2 { &[0, 1, 2] } else { &[0, 1] };
+            comms[rank] = Some(install(&mut ends[rank], 1, processes));
+        }
+        let served = [0, 1, 2].map(|rank| ends[rank].control_slots(&comms[rank].unwrap()).is_ok());
+        assert!(!served[2] || served == [false, false, true], "{served:?} after {order:?}");
+    }
+}
+
+/// A rank that takes a communicator in when others have gone on without it has no control slots in
+/// it, as little as one that has come back to a name by which another still knows it.
+#[test]
+fn a_rank_that_comes_late_reads_nothing() {
+    let mut ranks = Ranks::<3>::with_sets(2);
+    let [mut one, mut two, mut three] = ranks.endpoints();
+    // Not new: two was in another one before.
+    let before = install(&mut two, 1, &[1]);
+    two.discard(&before).unwrap();
+    let own = install(&mut one, 2, &[0, 1]);
+    assert!((0..20).any(|_| publish(&mut one, &own, b"first")));
+    let late = install(&mut two, 2, &[0, 1]);
+    assert_eq!(two.control_slots(&late).map(drop), Err(Cause::Unreachable));
+    // Round about the generations to the same name, for a group without the first.
+    two.discard(&late).unwrap();
+    let again = [&mut two, &mut three].map(|end| install(end, 2, &[1, 2]));
+    assert_eq!(two.control_slots(&again[0]).map(drop), Err(Cause::Unreachable));
+    assert_eq!(three.control_slots(&again[1]).map(drop), Err(Cause::Unreachable));
 }
 
 /// A rank that has freed a communicator does not use its slot for another while one may be reading
