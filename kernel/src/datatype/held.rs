@@ -102,6 +102,22 @@ impl Types<'_> {
         (len > 0).then_some((len, signature))
     }
 
+    /// Elements for a message, of a type that was found [plain](Self::plain).
+    #[inline]
+    pub(crate) fn hold_plain(&mut self, datatype: Committed, count: u64) -> Option<Held> {
+        match Datatype::from(datatype).basic() {
+            Some(basic) => Some(Held { child: Child::Basic(basic), count }),
+            None => self.hold_derived(datatype, count),
+        }
+    }
+
+    #[inline(never)]
+    fn hold_derived(&mut self, datatype: Committed, count: u64) -> Option<Held> {
+        let held = Held { child: self.view().child(datatype.into()).ok()?, count };
+        self.mark_pending(&held);
+        Some(held)
+    }
+
     /// Bytes of one element of a derived type in one piece, and the signature of all.
     #[inline(never)]
     fn derived(&self, datatype: Committed, count: u64) -> Option<(u64, u32)> {

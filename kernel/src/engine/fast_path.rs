@@ -9,6 +9,7 @@ use aldis_protocols::INLINE_BYTES;
 use aldis_protocols::header::{HEADER_BYTES, Header, Kind, Label};
 
 use crate::counters::count;
+use crate::datatype::Form;
 use crate::engine::matching::{Envelope, Payload};
 use crate::engine::state::{ArmedRecv, Engine, FAST_PATHS, status};
 use crate::memory::buffer::UserBuffer;
@@ -17,6 +18,7 @@ use crate::tables::comm::PARTITIONED;
 use crate::tables::comms::SendTarget;
 use crate::tables::elements::Plain;
 use crate::tables::list::{InScope, List};
+use crate::tables::peer::Peer;
 use crate::tables::request::{Key, State};
 
 impl Engine<'_> {
@@ -145,7 +147,9 @@ impl Engine<'_> {
         let Payload::Inline(bytes) = payload else { return None };
         let bytes = bytes.get(..length as usize)?;
         let misfit = bytes.len() != buffer.len() && self.rules.is_some();
-        let is_wanted = label.is_none() || label == wanted && bytes.len() == buffer.len();
+        // With a label the bytes are in the sender's byte order.
+        let is_wanted = label.is_none()
+            || label == wanted && bytes.len() == buffer.len() && is_alike(self.peers.get(peer.index()));
         if !is_wanted || misfit || !buffer.write_inline(bytes) {
             return None;
         }
@@ -219,6 +223,12 @@ impl Engine<'_> {
         kept.leave(&mut self.requests, links);
         Some(status)
     }
+}
+
+/// Returns true if typed messages of a peer need not be converted.
+#[inline]
+fn is_alike(peer: Option<&Peer>) -> bool {
+    peer.is_some_and(|peer| Form::from_peer(peer.order, peer.words) == Form::Native)
 }
 
 /// Packs an eager message straight into a slot of the transport. False, and nothing done, if there

@@ -116,11 +116,15 @@ pub(crate) struct ElementsLayout {
     held: Held,
     /// The form that the peer gets; of a receive, that of its own elements.
     form: Form,
-    /// Of what has been packed or unpacked, if the message is checked.
+    /// Of what has been packed or unpacked, if the message is checked. Before anything has been
+    /// summed, the signature of all elements, if they are plain.
     sum: Crc32c,
     checked: bool,
     /// The memory has the packed data already.
     packed: bool,
+    /// The data are in one piece of memory, as they travel between like machines, and their
+    /// signature is known.
+    plain: bool,
 }
 
 impl ElementsLayout {
@@ -139,7 +143,23 @@ impl ElementsLayout {
         };
         let len = usize::try_from(len).map_err(|_| outside(len))?;
         let sum = Crc32c::new();
-        Ok(LaidOut { layout: Self { memory, lowest, held, form, sum, checked, packed: false }, len })
+        let layout = Self { memory, lowest, held, form, sum, checked, packed: false, plain: false };
+        Ok(LaidOut { layout, len })
+    }
+
+    /// Elements for a receive that lie in one piece, which is this memory, as they travel between
+    /// like machines; with the signature of all of them.
+    #[inline]
+    pub(crate) const fn of_plain(held: Held, memory: UserBuffer, signature: u32) -> Self {
+        let (form, sum) = (Form::Native, Crc32c::of_word(signature));
+        Self { memory, lowest: 0, held, form, sum, checked: false, packed: false, plain: true }
+    }
+
+    /// Returns true if a message of a like machine can be copied to the memory as it is: one of all
+    /// the elements, with their signature.
+    #[inline]
+    pub(crate) const fn takes(&self, signature: u32, length: usize) -> bool {
+        self.plain && self.sum.word() == signature && self.memory.len() == length
     }
 
     pub(crate) const fn memory(&self) -> UserBuffer {
@@ -192,7 +212,7 @@ impl ElementsLayout {
     /// Sums a piece, the first of which begins a sum.
     fn add(&mut self, position: u64, bytes: &[u8]) {
         let before = if position == 0 { Crc32c::new() } else { self.sum };
-        self.sum = before.update(bytes);
+        (self.sum, self.plain) = (before.update(bytes), false);
     }
 
     /// Returns the label of a message of `len` bytes that has been packed.

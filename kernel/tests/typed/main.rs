@@ -5,6 +5,7 @@ mod kept;
 mod labels;
 mod local;
 mod parts;
+mod plain;
 mod random;
 mod sends;
 mod waits;

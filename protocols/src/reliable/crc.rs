@@ -100,6 +100,19 @@ impl Crc32c {
         Self(rest.iter().fold(crc, |crc, byte| after_byte(crc, *byte)))
     }
 
+    /// A word that can be kept in the place of a sum until there is one:
+    /// [`word`](Self::word) gives it back.
+    #[must_use]
+    pub const fn of_word(word: u32) -> Self {
+        Self(word)
+    }
+
+    /// Returns the word that was kept.
+    #[must_use]
+    pub const fn word(self) -> u32 {
+        self.0
+    }
+
     /// The checksum of all bytes so far.
     #[must_use]
     pub const fn finish(self) -> u32 {

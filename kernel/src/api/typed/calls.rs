@@ -7,9 +7,9 @@ use crate::api::call::CallSubject;
 use crate::api::endpoint::{BUDGET, Endpoint};
 use crate::api::matched::Matched;
 use crate::api::poll_rounds::Within;
-use crate::api::scope::{Request, Scope};
+use crate::api::scope::{Request, Scope, Stage};
 use crate::datatype::Types;
-use crate::engine::state::{Conversion, Engine, Started};
+use crate::engine::state::{Conversion, Engine, FAST_PATHS, Started};
 use crate::engine::typed::Convert;
 use crate::error::{Error, Failed};
 use crate::memory::buffer::UserBuffer;
@@ -345,7 +345,14 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
         from: impl Into<Source>,
         tag: impl Into<TagMatch>,
     ) -> Result<Request<'scope>, Failed> {
-        let started = self.within.endpoint.start_recv_typed(comm, &into.room, from.into(), tag.into())?;
+        let (from, tag) = (from.into(), tag.into());
+        let endpoint = &mut *self.within.endpoint;
+        if FAST_PATHS
+            && let Some(handle) = endpoint.try_post_plain(comm, &into.room, from, tag, &mut self.requests)
+        {
+            return Ok(Request::new(Stage::Pending(handle)));
+        }
+        let started = endpoint.start_recv_typed(comm, &into.room, from, tag)?;
         Ok(self.keep(started))
     }
 
@@ -407,8 +414,7 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
         let ElementsMut { memory, place } = &into.room;
         let endpoint = &mut *self.within.endpoint;
         let made = endpoint.engine.pattern_or_no_peer(comm, from, tag).and_then(|(key, peer)| {
-            let data = TypedData::native(*memory, place);
-            endpoint.engine.request_typed(State::Posted, key, peer, key.source, data)
+            endpoint.engine.request_typed_recv(key, peer, TypedData::native(*memory, place))
         });
         let call = CallSubject::recv(Operation::Recv, comm, from, tag);
         let handle = made.map_err(|cause| endpoint.refuse(call, cause))?;

@@ -14,22 +14,25 @@ use crate::engine::state::{ArmedRecv, Engine};
 use crate::error::Failed;
 use crate::memory::buffer::UserBuffer;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
-use crate::tables::comm::Comm;
+use crate::tables::comm::{Comm, PARTITIONED};
 use crate::tables::comms::SendTarget;
-use crate::tables::elements::{Elements, ElementsMut, ElementsPlace, NO_TYPES, Plain, TypedData};
-use crate::tables::request::{Key, State};
+use crate::tables::elements::{
+    Elements, ElementsLayout, ElementsMut, ElementsPlace, NO_TYPES, Plain, TypedData,
+};
+use crate::tables::list::{InScope, List};
+use crate::tables::request::{Backing, Key, State};
 
 /// Elements in one piece, and their bytes.
 #[derive(Clone, Copy)]
-struct PlainData {
-    elements: Plain,
-    buffer: UserBuffer,
+pub(crate) struct PlainData {
+    pub(crate) elements: Plain,
+    pub(crate) buffer: UserBuffer,
 }
 
 impl Engine<'_> {
     /// The elements of a place, and their bytes in `memory`, if they lie there in one piece.
     #[inline]
-    fn plain(&self, memory: UserBuffer, place: &ElementsPlace) -> Option<PlainData> {
+    pub(crate) fn plain(&self, memory: UserBuffer, place: &ElementsPlace) -> Option<PlainData> {
         let &ElementsPlace { origin: 0, count, datatype } = place else { return None };
         let (len, signature) = self.conversion.as_ref()?.types.plain(datatype, count)?;
         Some(PlainData { elements: Plain { datatype, signature }, buffer: memory.part(0..len)? })
@@ -48,36 +51,43 @@ impl Engine<'_> {
         form == Some(Form::Native) && self.try_send_eager(transport, target, buffer, Some(elements.signature))
     }
 
-    /// Takes a message like [`try_deliver`](Self::try_deliver), but of elements for the typed
-    /// receive that waits.
-    #[inline]
-    pub(crate) fn try_deliver_elements(&mut self, from: PeerId, message: &[u8]) -> bool {
-        match self.armed {
-            ArmedRecv::Armed { key, peer, buffer, elements: Some(elements) } if peer == from => {
-                self.take_elements(from, message, &key, PlainData { elements, buffer })
-            }
-            _ => false,
-        }
-    }
-
+    /// Takes a message like [`try_deliver`](Self::try_deliver), but of as many elements as the
+    /// typed receive that waits for it has room for.
     #[inline(never)]
-    fn take_elements(&mut self, from: PeerId, message: &[u8], wanted: &Key, room: PlainData) -> bool {
-        let PlainData { elements, buffer } = room;
+    pub(crate) fn try_deliver_elements(&mut self, from: PeerId, message: &[u8]) -> bool {
         let Some((header, signature, payload)) = Header::parse_signed(message) else { return false };
         let Some(peer) = self.peers.get_mut(from.index()) else { return false };
         let in_block = payload.len() > INLINE_BYTES;
-        let is_meant =
-            *wanted == Key::of(&header) && payload.len() == buffer.len() && signature == elements.signature;
         let is_too_long = in_block && payload.len() > self.room.block_bytes as usize;
-        if !is_meant
-            || is_too_long
+        if is_too_long
             || Form::from_peer(peer.order, peer.words) != Form::Native
             || !peer.is_next(&header, in_block)
-            || !buffer.write_all(payload)
         {
             return false;
         }
-        self.armed = ArmedRecv::Delivered(payload.len() as u64);
+        if let ArmedRecv::Armed { key, peer: source, buffer, elements } = &self.armed {
+            let Some(elements) = elements else { return false };
+            let foreign = *source != from || *key != Key::of(&header);
+            let misfit = payload.len() != buffer.len() || signature != elements.signature;
+            if foreign || misfit || !buffer.write_all(payload) {
+                return false;
+            }
+            self.armed = ArmedRecv::Delivered(payload.len() as u64);
+        } else {
+            // As in `try_deliver`.
+            let Some((front, request)) = self.matcher.front(&mut self.requests, &Key::of(&header)) else {
+                return false;
+            };
+            let Backing::Typed(layout) = &request.backing else { return false };
+            let foreign = request.peer != from || header.tag & PARTITIONED != 0;
+            let misfit = !layout.takes(signature, payload.len());
+            if foreign || misfit || !layout.memory().write_all(payload) {
+                return false;
+            }
+            (request.state, request.length) = (State::Complete, payload.len() as u64);
+            let links = request.queue;
+            front.take(&mut self.requests, links);
+        }
         let due = peer.account_delivered(&header, in_block);
         count(&mut self.counters.messages_received);
         self.counters.bytes_received += payload.len() as u64;
@@ -99,7 +109,7 @@ impl Engine<'_> {
         let types = &self.conversion.as_ref().ok_or(NO_TYPES)?.types;
         let count = types.count(datatype, Form::Native, buffer.len() as u64)?;
         let place = ElementsPlace { origin: 0, count, datatype };
-        self.request_typed(State::Posted, key, peer, key.source, TypedData::native(buffer, &place))
+        self.request_typed_recv(key, peer, TypedData::native(buffer, &place))
     }
 }
 
@@ -118,6 +128,28 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         let target = self.engine.comms.target(comm, to, tag).ok()?;
         let sent = self.engine.try_send_elements(&mut self.transport, &target, data);
         sent.then_some(Status { source: to, tag, bytes: data.buffer.len() as u64 })
+    }
+}
+
+impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
+    /// Posts a receive like [`try_post`](Self::try_post), but of elements that lie in one piece.
+    #[inline(never)]
+    pub(crate) fn try_post_plain(
+        &mut self,
+        comm: &Comm,
+        into: &ElementsMut,
+        from: Source,
+        tag: TagMatch,
+        kept: &mut List<InScope>,
+    ) -> Option<Handle> {
+        let PlainData { elements, buffer } = self.engine.plain(into.memory, &into.place)?;
+        let (pattern, peer) = self.pattern(comm, from, tag).ok()?;
+        let engine = &mut self.engine;
+        let held = engine.conversion.as_mut()?.types.hold_plain(elements.datatype, into.place.count)?;
+        let handle = engine.try_post(pattern, peer, UserBuffer::scattered(buffer.len()), kept)?;
+        let layout = ElementsLayout::of_plain(held, buffer, elements.signature);
+        engine.requests.get(handle)?.backing = Backing::Typed(layout);
+        Some(handle)
     }
 }
 

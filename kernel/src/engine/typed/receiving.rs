@@ -31,8 +31,7 @@ impl Engine<'_> {
             self.may_come(pattern.context, peer)?;
         }
         let data = TypedData::native(*memory, place);
-        let named = peer.unwrap_or_default();
-        let handle = self.request_typed(State::Posted, pattern, named, pattern.source, data)?;
+        let handle = self.request_typed_recv(pattern, peer.unwrap_or_default(), data)?;
         let Some(kept) = kept else {
             self.post_slot(handle.slot, peer);
             return Ok(Started::Pending(handle));
@@ -45,6 +44,25 @@ impl Engine<'_> {
             }
             self.abandon(handle);
         })
+    }
+
+    /// Takes a request slot for the receive of elements of a type, and says so there if they lie in
+    /// one piece.
+    pub(crate) fn request_typed_recv(
+        &mut self,
+        pattern: Key,
+        peer: PeerId,
+        data: TypedData<'_>,
+    ) -> Result<Handle, Cause> {
+        let handle = self.request_typed(State::Posted, pattern, peer, pattern.source, data)?;
+        let plain = self.plain(data.memory, data.place);
+        if let (Some(plain), Some(request)) = (plain, self.requests.get(handle))
+            && let Backing::Typed(layout) = &request.backing
+        {
+            let layout = ElementsLayout::of_plain(layout.held(), plain.buffer, plain.elements.signature);
+            request.backing = Backing::Typed(layout);
+        }
+        Ok(handle)
     }
 
     /// Takes a request slot for elements of a type.
