@@ -23,13 +23,17 @@ const GATE: Gate =
 const RUNS: [u32; 2] = [1100, 100];
 /// The calls that are counted: the call's name, the function of `bench_instructions` that makes it,
 /// and how the message is received there or the name of the collective.
-const CALLS: [(&str, &str, &str); 18] = [
+const CALLS: [(&str, &str, &str); 22] = [
     ("isend", "start_send", "blocking"),
     ("recv, the message in the ring", "take_receive", "blocking"),
     ("recv, the message taken in before", "take_receive", "unexpected"),
     ("irecv", "post_receive", "posted"),
     ("poll that takes the message in", "poll_arrival", "posted"),
     ("wait for what is complete", "finish_receive", "posted"),
+    ("isend", "start_element_send", "element"),
+    ("irecv", "post_element_receive", "element"),
+    ("poll that takes the message in", "poll_arrival", "element"),
+    ("wait for what is complete", "finish_receive", "element"),
     ("bcast, who gives", "give_collective", "bcast"),
     ("bcast, who takes", "take_collective", "bcast"),
     ("gather, who gives", "give_collective", "gather"),
@@ -49,7 +53,7 @@ const CALLS: [(&str, &str, &str); 18] = [
 ///
 /// The count is of the calls as a user makes them, checks of their arguments and all, with their
 /// share of the credits that go back, and does not vary with the machine's mood. Each has a name in
-/// its interface and a type of data; native messages are of bytes. It needs valgrind and a C
+/// its interface and a type of data; native messages are of bytes or of one f64. It needs valgrind and a C
 /// compiler (Debian: apt-get install valgrind gcc).
 #[derive(Args)]
 pub(crate) struct Instructions {
@@ -181,7 +185,8 @@ fn native_counts() -> Result<Vec<Count>> {
         let (most, least) =
             (count(&measured, function, long, receive)?, count(&measured, function, short, receive)?);
         let each = (most - least) as f64 / f64::from(long - short);
-        Ok(Count { interface: Interface::Native, call, datatype: "bytes", receive: Some(receive), each })
+        let datatype = if receive == "element" { "f64" } else { "bytes" };
+        Ok(Count { interface: Interface::Native, call, datatype, receive: Some(receive), each })
     };
     CALLS.into_iter().map(each).collect()
 }

@@ -3,7 +3,8 @@
 //! What `cargo xtask bench instructions` counts under callgrind: the calls that an 8-byte message
 //! takes, each a function of its own here, in as many repetitions as the first argument says. The
 //! second says how it is received: by a blocking receive, by one that is called after the message
-//! has been taken in, or by one that was posted before it came; or it names a collective.
+//! has been taken in, or by one that was posted before it came, of bytes or as an element of a
+//! datatype; or it names a collective.
 
 mod collectives;
 
@@ -15,8 +16,10 @@ use aldis_bench::Still;
 use aldis_drivers::shm::{Geometry, Identity, Lane, Region, format};
 use aldis_drivers::{Loopback, Shm};
 use aldis_hal::{Cost, Epoch, PeerId};
+use aldis_kernel::datatype::{Basic, TypeTable};
 use aldis_kernel::{
-    Comm, Composite, Config, Endpoint, Rank, Request, Scope, Status, Storage, Tag, storage_type,
+    Comm, Composite, Config, Endpoint, Rank, Request, Scope, Status, Storage, Tag, Typed, TypedMut,
+    storage_type,
 };
 
 type Wire = Composite<Loopback<'static>, Shm<'static>>;
@@ -34,6 +37,16 @@ fn start_send<'a>(
     scope.isend(world, data, Rank(1), Tag(0))
 }
 
+/// The send of an element.
+#[inline(never)]
+fn start_element_send<'a>(
+    scope: &mut Running<'a, '_>,
+    world: &Comm,
+    data: &'a [u8],
+) -> Result<Request<'a>, aldis_kernel::Error> {
+    scope.isend_typed(world, Typed::new(data, 1, Basic::F64), Rank(1), Tag(0))
+}
+
 /// The blocking receive: from what has come, or will come while it waits.
 #[inline(never)]
 fn take_receive(endpoint: &mut One, world: &Comm, buffer: &mut [u8]) -> Result<Status, aldis_kernel::Error> {
@@ -48,6 +61,16 @@ fn post_receive<'a>(
     buffer: &'a mut [u8],
 ) -> Result<Request<'a>, aldis_kernel::Error> {
     scope.irecv(world, buffer, Rank(0), Tag(0))
+}
+
+/// The receive of an element that does not block.
+#[inline(never)]
+fn post_element_receive<'a>(
+    scope: &mut Running<'a, '_>,
+    world: &Comm,
+    buffer: &'a mut [u8],
+) -> Result<Request<'a>, aldis_kernel::Error> {
+    scope.irecv_typed(world, TypedMut::new(buffer, 1, Basic::F64), Rank(0), Tag(0))
 }
 
 /// The poll that finds the message and gives it to the receive.
@@ -71,10 +94,12 @@ enum ReceiveWay {
     Blocking,
     Unexpected,
     Posted,
+    /// Posted before, as an element of a datatype.
+    Element,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let usage = "usage: REPETITIONS blocking|unexpected|posted|COLLECTIVE";
+    let usage = "usage: REPETITIONS blocking|unexpected|posted|element|COLLECTIVE";
     let repetitions: u32 = std::env::args().nth(1).ok_or(usage)?.parse()?;
     let how = std::env::args().nth(2).ok_or(usage)?;
     if let Some(kind) = collectives::CollectiveKind::named(&how) {
@@ -84,6 +109,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "blocking" => ReceiveWay::Blocking,
         "unexpected" => ReceiveWay::Unexpected,
         "posted" => ReceiveWay::Posted,
+        "element" => ReceiveWay::Element,
         _ => return Err(usage.into()),
     };
     let [mut one, mut other] = pair()?;
@@ -91,6 +117,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (data, mut buffer) = (black_box([7_u8; 8]), [0_u8; 8]);
     let mut send =
         || one.scope(|scope| start_send(scope, &worlds[0], &data).and_then(|request| scope.wait(request)));
+    if receive == ReceiveWay::Element {
+        return exchange_elements(repetitions, [&mut one, &mut other]);
+    }
     for _ in 0..repetitions {
         if receive == ReceiveWay::Posted {
             other.scope(|scope| {
@@ -108,6 +137,26 @@ fn main() -> Result<(), Box<dyn Error>> {
         take_receive(&mut other, &worlds[1], &mut buffer)?;
     }
     if buffer == data { Ok(()) } else { Err("the message arrived torn".into()) }
+}
+
+/// Sends an element again and again to a receive that was posted for it.
+fn exchange_elements(repetitions: u32, [one, other]: [&mut One; 2]) -> Result<(), Box<dyn Error>> {
+    let worlds = [one.world(), other.world()];
+    let (data, mut buffer) = (black_box([7_u8; 8]), [0_u8; 8]);
+    for end in [&mut *one, &mut *other] {
+        end.attach_types(Box::leak(Box::new(TypeTable::<1, 1>::new())).types())?;
+    }
+    for _ in 0..repetitions {
+        other.scope(|scope| {
+            let request = post_element_receive(scope, &worlds[1], &mut buffer)?;
+            one.scope(|scope| {
+                start_element_send(scope, &worlds[0], &data).and_then(|request| scope.wait(request))
+            })?;
+            poll_arrival(scope);
+            finish_receive(scope, request)
+        })?;
+    }
+    if buffer == data { Ok(()) } else { Err("the element arrived torn".into()) }
 }
 
 /// Two ranks that reach each other over rings and themselves over a loopback, as on a host.
