@@ -89,6 +89,8 @@ impl Engine<'_> {
         }
         match header.kind {
             Kind::Eager => self.receive_eager(from, &header, header.payload(rest)?),
+            // Nothing but the credits, which have been taken.
+            Kind::Credit if FAST_PATHS && rest.is_empty() && is_bare(&header) => Ok(()),
             // Read again there, so that the common way need not keep the header for it.
             _ => self.receive_slow(from, message),
         }
@@ -305,6 +307,13 @@ impl Engine<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns true if a header says nothing but credits.
+#[inline]
+const fn is_bare(header: &Header) -> bool {
+    let &Header { source, tag, sequence, length, .. } = header;
+    source == 0 && tag == 0 && sequence == 0 && length == 0
 }
 
 /// The part of an unexpected message that is kept.

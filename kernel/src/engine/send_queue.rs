@@ -22,7 +22,7 @@ use crate::tables::peer::Presence;
 use crate::tables::request::{Key, Machine, State};
 
 /// Events that a send without credit looks at before it waits or defers.
-const CREDIT_LOOK: u32 = 16;
+pub(crate) const CREDIT_LOOK: u32 = 16;
 
 /// The kinds of messages that are sent to a peer, in turns.
 #[derive(Clone, Copy)]

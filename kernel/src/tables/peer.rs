@@ -147,6 +147,15 @@ impl Peer {
         can.then_some(in_block)
     }
 
+    /// Returns true if an eager message of so many bytes could go to it at once if it had the
+    /// credit.
+    pub(crate) fn lacks_credit(&self, length: u64) -> bool {
+        let in_block = length >= u64::from(self.thresholds.inline_end);
+        let too_long = in_block && length >= u64::from(self.thresholds.eager_end);
+        let can = matches!(self.presence, Presence::Connected) && self.send_queue.is_empty() && !too_long;
+        can && (self.envelopes_out.available() == 0 || in_block && self.blocks_out.available() == 0)
+    }
+
     /// Accounts for one fast-path send: spends credits, advances the sequence number.
     #[inline(always)]
     pub(crate) fn account_sent(&mut self, in_block: bool) {

@@ -183,3 +183,31 @@ fn every_type_in_one_piece_arrives_by_every_call() {
         }
     }
 }
+
+/// A rank that sends elements, and never polls, finds the credits that have come back, as one that
+/// sends bytes does: its messages stay eager and are over at once.
+#[test]
+fn a_rank_that_only_sends_elements_finds_its_credits() {
+    let (mut job, mut tables) = (Job::new(2, Shape::default()), [Table::new(), Table::new()]);
+    let mut ranks = job.ranks();
+    for (rank, table) in ranks.iter_mut().zip(&mut tables) {
+        rank.attach_types(table.types()).unwrap();
+    }
+    let world = ranks[0].world();
+    for (round, count) in (0..50).flat_map(|round| [(round, 1), (round, 7)]) {
+        let (data, mut buffer) = (pattern(round, 8 * count), vec![0; 8 * count]);
+        together(&mut ranks, |one, other| {
+            let into = TypedMut::new(&mut buffer, count as u64, Basic::F64);
+            let receiving = other.irecv_typed(&world, into, Rank(0), Tag(1))?;
+            let data = Typed::new(&data, count as u64, Basic::F64);
+            let mut sending = one.isend_typed(&world, data, Rank(1), Tag(1))?;
+            assert!(one.result(&mut sending)?.is_some());
+            other.poll(8);
+            other.wait(receiving)
+        })
+        .unwrap();
+        assert_eq!(buffer, data);
+    }
+    let counters = ranks[0].counters();
+    assert_eq!((counters.deferrals, counters.rendezvous, counters.messages_sent), (0, 0, 100));
+}

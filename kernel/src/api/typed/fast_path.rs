@@ -10,6 +10,7 @@ use crate::api::endpoint::Endpoint;
 use crate::api::poll_rounds::Within;
 use crate::counters::count;
 use crate::datatype::Form;
+use crate::engine::send_queue::CREDIT_LOOK;
 use crate::engine::state::{ArmedRecv, Engine};
 use crate::error::Failed;
 use crate::memory::buffer::UserBuffer;
@@ -126,12 +127,27 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         let Elements { memory, place, mode: Mode::Standard, checked: false } = data else { return None };
         let data = self.engine.plain(*memory, place)?;
         let target = self.engine.comms.target(comm, to, tag).ok()?;
-        let sent = self.engine.try_send_elements(&mut self.transport, &target, data);
+        let sent = self.engine.try_send_elements(&mut self.transport, &target, data)
+            || self.try_send_with_new_credit(&target, data);
         sent.then_some(Status { source: to, tag, bytes: data.buffer.len() as u64 })
     }
 }
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
+    /// Sends elements that nothing but credit was missing for, after a look at what has arrived, as
+    /// `Engine::send` does.
+    #[cold]
+    #[inline(never)]
+    fn try_send_with_new_credit(&mut self, target: &SendTarget, data: PlainData) -> bool {
+        let Self { engine, transport, .. } = self;
+        let length = data.buffer.len() as u64;
+        if !engine.peers.get(target.peer.index()).is_some_and(|peer| peer.lacks_credit(length)) {
+            return false;
+        }
+        engine.poll_transport(transport, CREDIT_LOOK);
+        engine.try_send_elements(transport, target, data)
+    }
+
     /// Posts a receive like [`try_post`](Self::try_post), but of elements that lie in one piece.
     #[inline(never)]
     pub(crate) fn try_post_plain(
