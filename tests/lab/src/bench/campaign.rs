@@ -134,7 +134,10 @@ impl Campaign<'_> {
             }
             let mut field = bench.field(*transport, *ranks, &these)?;
             for &item in items {
-                report.points.extend(bench.measure(&mut field, item, self.rounds)?);
+                let points = bench.measure(&mut field, item, self.rounds)?;
+                // Said as it goes: a whole run takes many minutes.
+                bench.bar.suspend(|| points.iter().for_each(|point| eprintln!("{}", Point(point).line())));
+                report.points.extend(points);
                 bench.bar.inc(1);
             }
             report

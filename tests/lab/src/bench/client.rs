@@ -128,6 +128,15 @@ impl ClientRow {
         }
     }
 
+    /// The rank that has something to look at in the end, if any has.
+    pub(crate) const fn looking(self, ranks: usize) -> Option<usize> {
+        match self {
+            Self::Barrier => None,
+            Self::Gather | Self::Reduce => Some(0),
+            _ => Some(ranks - 1),
+        }
+    }
+
     /// The width of an element of its type: sizes are multiples of it.
     pub(crate) const fn width(self) -> usize {
         match self {

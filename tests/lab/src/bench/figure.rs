@@ -72,6 +72,22 @@ impl<'a> Point<'a> {
         self.0.iter().find(|figure| figure.which == which)
     }
 
+    /// The figures in one line.
+    pub(crate) fn line(self) -> String {
+        let Some(first) = self.0.first() else { return "nothing was measured".into() };
+        let BenchCase { workload, transport, ranks, bytes, placement } = first.case;
+        let (row, unit, over, cores) = (workload.row(), workload.unit(), transport.name(), placement.name());
+        let mut line = format!("{row} of {bytes} B, {over}, {ranks} ranks, {cores}, {}:", unit.name());
+        for figure in self.0 {
+            line += &format!(" {} {}", figure.which.name(), unit.spell(figure.value));
+        }
+        let own = self.0.iter().find(|figure| Implementation::OWN.contains(&figure.which));
+        if let Some(ratio) = own.and_then(|own| self.to_best_peer(own)) {
+            line += &format!(" ({ratio:.2} of the best peer)");
+        }
+        line
+    }
+
     /// Returns the ratio of a figure to what the machine alone can do.
     pub(crate) fn to_raw(self, figure: &Figure) -> Option<f64> {
         ratio(figure.value, self.of(Implementation::Raw)?.value)
@@ -122,6 +138,7 @@ mod tests {
                 (Some(best), Some(best))
             );
             assert_eq!(native.json(point)["to_best_peer"], best);
+            assert!(point.line().ends_with(&format!("({best:.2} of the best peer)")), "{}", point.line());
         }
     }
 

@@ -11,12 +11,16 @@ use super::workload::BenchWorkload;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub(crate) enum Implementation {
     /// The time that the machine alone needs: a cache line, a `memcpy`, a socket.
+    #[value(hide = true)]
     Raw,
     /// Aldis as programs in C have it: by its interface of MPI.
+    #[value(hide = true)]
     Aldis,
     /// Aldis as programs in Rust have it, started by `aldis-run`.
+    #[value(hide = true)]
     Native,
     /// Aldis in Rust with all buffers in the ranks' arenas: long messages over shared memory alone.
+    #[value(hide = true)]
     Arena,
     /// PyPI's Open MPI 5.
     #[value(name = "openmpi5")]

@@ -5,6 +5,7 @@ use anyhow::Result;
 use indicatif::ProgressBar;
 
 use super::campaign::CampaignItem;
+use super::client::ClientRow;
 use super::cores;
 use super::figure::{BenchCase, Figure};
 use super::group::{BenchGroup, Sockets};
@@ -46,6 +47,9 @@ pub(crate) struct Bench {
     pub(crate) bar: ProgressBar,
 }
 
+/// Bytes of the messages of which one is changed.
+const LOOKED_AT: usize = 64;
+
 /// The implementations that run on one transport with one number of ranks.
 pub(crate) struct RoundField {
     pub(crate) transport: Transport,
@@ -61,15 +65,19 @@ impl RoundField {
         self.lost.iter().chain(self.series.iter().filter_map(|one| one.failed.as_ref()))
     }
 
-    /// Sees to it that what does not look at its data is found out: a byte is changed, and every
-    /// implementation must tell.
+    /// Runs every loop of programs once, and once more with a byte of its result changed, which
+    /// every implementation must tell.
     ///
     /// # Errors
-    /// One that told nothing, or told it of something else.
-    pub(crate) fn tells_wrong_bytes(&mut self, item: CampaignItem) -> Result<()> {
-        let ask = item.workload.ask(item.bytes, self.transport, self.ranks);
-        let mut looking = self.series.iter_mut().filter(|one| one.which.is_mpi());
-        looking.try_for_each(|one| one.tells_wrong_byte(ask, self.ranks - 1))
+    /// Data that were wrong, or changed and not told.
+    pub(crate) fn tells_wrong_bytes(&mut self) -> Result<()> {
+        for row in ClientRow::ALL {
+            let Some(rank) = row.looking(self.ranks) else { continue };
+            let ask = BenchWorkload::Client(row).ask(LOOKED_AT, self.transport, self.ranks);
+            let mut looking = self.series.iter_mut().filter(|one| one.which.is_mpi());
+            looking.try_for_each(|one| one.tells_wrong_byte(ask, rank))?;
+        }
+        Ok(())
     }
 
     fn figures(&self, case: BenchCase, counts: impl Fn(usize) -> bool) -> Vec<Figure> {

@@ -14,18 +14,26 @@ use super::workload::{Ask, BenchWorkload};
 pub(crate) struct Series {
     pub(crate) which: Implementation,
     runner: Runner,
-    /// Nanoseconds of a turn, or what [`BenchWorkload::Overlap`] makes of them.
+    /// Nanoseconds of a turn.
     costs: Vec<(usize, f64)>,
+    /// Nanoseconds of what an overlap is made of.
+    overlaps: Vec<(usize, OverlapParts)>,
     /// The reason why nothing more can be measured of it.
     pub(crate) failed: Option<String>,
     /// Units of a computation that is as long as the transfer, once known.
     units: Option<usize>,
     /// Turns of a batch that takes as long as a batch should, once known.
     turns_max: u32,
-    /// Turns of a batch of a program's loop, once known.
-    turns: Option<u32>,
-    /// A batch takes so long that few are taken.
-    is_slow: bool,
+    /// The least nanoseconds of a turn of a program's loop so far.
+    call_ns: Option<f64>,
+}
+
+/// The parts of an overlap.
+#[derive(Clone, Copy, Debug)]
+struct OverlapParts {
+    transfer: f64,
+    computation: f64,
+    both: f64,
 }
 
 /// The time that a batch should take at most: others' caches and the machine's state do not wait.
@@ -67,8 +75,9 @@ pub(crate) struct Summary {
 
 impl Series {
     pub(crate) fn new(which: Implementation, runner: Runner) -> Self {
-        let (turns_max, turns) = (u32::MAX, None);
-        Self { which, runner, costs: Vec::new(), failed: None, units: None, turns_max, turns, is_slow: false }
+        let (costs, overlaps) = (Vec::new(), Vec::new());
+        let (failed, units, call_ns) = (None, None, None);
+        Self { which, runner, costs, overlaps, failed, units, turns_max: u32::MAX, call_ns }
     }
 
     /// Forgets what was measured before.
@@ -76,8 +85,8 @@ impl Series {
         self.costs.clear();
         self.units = None;
         self.turns_max = u32::MAX;
-        self.turns = None;
-        self.is_slow = false;
+        self.overlaps.clear();
+        self.call_ns = None;
     }
 
     /// Takes one sample of a batch of so many turns, or of fewer but one for each of `ranks` where
@@ -90,15 +99,18 @@ impl Series {
         turn: RoundTurn,
     ) -> Result<()> {
         let RoundTurn { round, batch } = turn;
+        if workload.is_overlap() {
+            let Runner::Group(group) = &mut self.runner else { return Ok(()) };
+            self.overlaps.push((round, overlap(group, &mut self.units, ask)?));
+            return Ok(());
+        }
         if ask.is_call {
-            if let Some(cost) = self.call(workload, ask, round * BATCHES as usize + batch as usize)? {
-                self.costs.push((round, cost));
-            }
+            let cost = self.call(ask, round * BATCHES as usize + batch as usize)?;
+            self.costs.extend(cost.map(|cost| (round, cost)));
             return Ok(());
         }
         let ask = Ask { turns: ask.turns.min(self.turns_max), ..ask };
         let cost = match &mut self.runner {
-            Runner::Group(group) if workload.is_overlap() => Some(exposed(group, &mut self.units, ask)?),
             Runner::Group(group) => Some(group.batch(ask)?),
             Runner::Perftest(perftest) => perftest.sample(workload, ask)?,
         };
@@ -125,51 +137,88 @@ impl Series {
     }
 
     /// A sample of a program's loop: the mean of as many turns as take a batch's time. `None` if it
-    /// is not this batch's turn.
-    fn call(&mut self, workload: BenchWorkload, ask: Ask, number: usize) -> Result<Option<f64>> {
-        if self.is_slow && !number.is_multiple_of(SLOW_SHARE) {
-            return Ok(None);
-        }
+    /// takes so long that this batch is left out.
+    fn call(&mut self, ask: Ask, number: usize) -> Result<Option<f64>> {
         let Runner::Group(group) = &mut self.runner else { return Ok(None) };
-        if workload.is_overlap() {
-            return exposed(group, &mut self.units, ask).map(Some);
-        }
-        let turns = match self.turns {
-            Some(turns) => turns,
+        let least = match self.call_ns {
+            Some(least) => least,
             None => {
-                // The first turns connect, and touch memory for the first time.
-                group.batch(ask)?;
-                let cost = group.batch(ask)?;
-                *self.turns.insert((CALLS_NS / cost).clamp(1.0, CALLS_MAX) as u32)
+                // The first turns connect, and touch memory for the first time; others may be
+                // disturbed.
+                let mut pilots = [0.0; 3];
+                for pilot in &mut pilots {
+                    *pilot = group.batch(ask)?;
+                }
+                pilots.into_iter().fold(f64::INFINITY, f64::min)
             }
         };
+        let turns = (CALLS_NS / least).clamp(1.0, CALLS_MAX) as u32;
+        let is_slow = least * f64::from(turns) > BATCH_NS_MAX;
+        if is_slow && !number.is_multiple_of(SLOW_SHARE) {
+            return Ok(None);
+        }
         let cost = group.batch(Ask { turns, ..ask })?;
-        self.is_slow = cost * f64::from(turns) > BATCH_NS_MAX;
+        self.call_ns = Some(least.min(cost));
         Ok(Some(cost))
     }
 
     /// The samples of the rounds that count, at the workload's percentile.
     pub(crate) fn summary(&self, counts: impl Fn(usize) -> bool) -> Option<Summary> {
-        let mut sorted: Vec<f64> =
-            self.costs.iter().filter(|(round, _)| counts(*round)).map(|(_, cost)| *cost).collect();
-        sorted.sort_by(f64::total_cmp);
-        let (best, median) = (percentile(&sorted, BEST)?, percentile(&sorted, 50.0)?);
-        let mean = sorted.iter().sum::<f64>() / sorted.len() as f64;
-        Some(Summary { best, median, mean, samples: sorted.len() })
+        if self.overlaps.is_empty() {
+            return Summary::of(self.costs.iter().filter(|(round, _)| counts(*round)).map(|(_, cost)| *cost));
+        }
+        let part = |of: fn(&OverlapParts) -> f64| {
+            Summary::of(self.overlaps.iter().filter(|(round, _)| counts(*round)).map(|(_, parts)| of(parts)))
+        };
+        // Of each part by itself: the luckiest of all samples would be a transfer that was
+        // disturbed, beside a computation that was not.
+        let (transfer, computation) = (part(|parts| parts.transfer)?, part(|parts| parts.computation)?);
+        let both = part(|parts| parts.both)?;
+        let exposed = |of: fn(&Summary) -> f64| (of(&both) - of(&computation)) / of(&transfer);
+        let (best, median, mean) = (exposed(|of| of.best), exposed(|of| of.median), exposed(|of| of.mean));
+        Some(Summary { best, median, mean, samples: both.samples })
     }
 }
 
-/// The share of a transfer that a computation as long does not hide.
-fn exposed(group: &mut BenchGroup, units: &mut Option<usize>, ask: Ask) -> Result<f64> {
+impl Summary {
+    fn of(samples: impl Iterator<Item = f64>) -> Option<Self> {
+        let mut sorted: Vec<f64> = samples.collect();
+        sorted.sort_by(f64::total_cmp);
+        let (best, median) = (percentile(&sorted, BEST)?, percentile(&sorted, 50.0)?);
+        let mean = sorted.iter().sum::<f64>() / sorted.len() as f64;
+        Some(Self { best, median, mean, samples: sorted.len() })
+    }
+}
+
+/// A transfer alone, a computation as long, and both at once.
+fn overlap(group: &mut BenchGroup, units: &mut Option<usize>, ask: Ask) -> Result<OverlapParts> {
     let transfer = group.batch(Ask { each: 0, ..ask })?;
     let units = match *units {
         Some(units) => units,
         None => {
+            // The first ones connect, and touch memory for the first time.
+            let again = group.batch(Ask { each: 0, ..ask })?.min(group.batch(Ask { each: 0, ..ask })?);
             let unit = group.batch(Ask { wire: "compute", turns: 1, bytes: 8, each: 100, ..ask })? / 100.0;
-            *units.insert((transfer / unit).ceil().clamp(1.0, 1e6) as usize)
+            *units.insert((transfer.min(again) / unit).ceil().clamp(1.0, 1e6) as usize)
         }
     };
     let computation = group.batch(Ask { wire: "compute", each: units, ..ask })?;
-    let both = group.batch(Ask { each: units, ..ask })?;
-    Ok((both - computation) / transfer)
+    Ok(OverlapParts { transfer, computation, both: group.batch(Ask { each: units, ..ask })? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::implementation::Transport;
+
+    #[test]
+    fn a_disturbed_transfer_does_not_hide_anything() {
+        let mut series =
+            Series::new(Implementation::Native, Runner::Perftest(Perftest::new(Transport::Shm, [0, 1], 1)));
+        let parts = |transfer, both| OverlapParts { transfer, computation: 100.0, both };
+        series.overlaps = vec![(0, parts(100.0, 180.0)), (1, parts(9000.0, 180.0)), (2, parts(100.0, 180.0))];
+        let summary = series.summary(|_| true).unwrap();
+        assert_eq!((summary.best, summary.median, summary.samples), (0.8, 0.8, 3));
+        assert_eq!(series.summary(|round| round > 2).map(|summary| summary.samples), None);
+    }
 }
