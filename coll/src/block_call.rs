@@ -11,9 +11,10 @@ use zerocopy::IntoBytes;
 use crate::algorithms::algorithms;
 use crate::algorithms::blocks::alltoall::InPlace;
 use crate::caller::Caller;
-use crate::collective::{Beginning, BlockMemory, CallMemory, Collective, Input, Planned};
+use crate::collective::{BlockMemory, CallMemory, Collective, Input, Planned};
 use crate::layout::{Block, Layout};
 use crate::op::{Element, Kernel};
+use crate::route::Beginning;
 use crate::schedule::{Algorithm, Schedule, divide};
 use crate::select::slots::slot_elements;
 use crate::select::{Call, CallSpec, Choice, Options};
@@ -233,7 +234,7 @@ impl<'m> BlockCall<'m> {
             && beginning == Beginning::Now
             && let Some(portions) = self.portions_of_all(scope, comm)
         {
-            return Collective::begin_as(scope, comm, planned, self.lent(), StartedRole::Blocks(portions));
+            return planned.begin_in_slots(scope, comm, self.lent(), StartedRole::Blocks(portions));
         }
         Collective::begin(scope, comm, planned, self.lent())
     }
@@ -255,7 +256,7 @@ impl<'m> BlockCall<'m> {
         };
         self.input = Input::Shown(input);
         let portions = self.portions(comm, &call, input);
-        let is_for_slots = self.options.decide(|| scope.tuning(comm), &call, &[]);
+        let is_for_slots = self.options.tries_slots(scope.tuning(comm), &call, &[]);
         (is_for_slots && shared::serves(scope.control_slots(comm), &&portions)).then_some(portions)
     }
 
@@ -269,9 +270,7 @@ impl<'m> BlockCall<'m> {
             Layout::Whole => None,
             layout => Some(GivenBlocks { memory, layout }),
         };
-        let &Call { operation, size, element_bytes, .. } = call;
-        let (rank, root, bytes) = (comm.rank().0, self.root.0, self.data.len());
-        let task = Task { operation, rank, size, root, bytes, element_bytes, kernel: self.kernel };
+        let task = Task::new(call, self.root.0, self.kernel, comm.rank().0).with_bytes(self.data.len());
         Portions::new(call, task, self.divided.layout, given)
     }
 
@@ -319,7 +318,7 @@ impl<'m> BlockCall<'m> {
         let planned = Planned::new(&spec, &self.options);
         match count {
             // It would leave the input unread.
-            Ok(_) if !self.input.is_empty() && planned.is_by(InPlace.name()) => {
+            Ok(_) if !self.input.is_empty() && self.options.names(InPlace.name()) => {
                 planned.refused(Cause::Unsupported)
             }
             Ok(_) => planned,
@@ -340,7 +339,7 @@ impl<'m> BlockCall<'m> {
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
     ) -> Result<(), Error> {
-        self.planned(comm).run_on(caller, comm, self.lent())
+        self.planned(comm).run(caller, comm, self.lent())
     }
 
     /// Carries it out by control slots, if it is for them; `None` if it, or what is left of it, is
@@ -351,12 +350,15 @@ impl<'m> BlockCall<'m> {
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
     ) -> Option<Result<(), Error>> {
-        if !T::HAS_CONTROL_SLOTS || !shared::is_in_control_slots(self.call.operation) {
+        if !T::HAS_CONTROL_SLOTS {
             return None;
         }
         let (options, call) = (self.options, self.of(comm, self.count(comm).ok()?));
         let portions = self.portions(comm, &call, &self.input);
-        let done = options.try_fast_path_as(caller, comm, &call, &portions, self.data)?;
+        if !options.tries_slots(caller.endpoint().tuning(comm), &call, &[]) {
+            return None;
+        }
+        let done = shared::try_run(caller, comm, &portions, self.data)?;
         let is_gatherv = call.operation == Operation::Gatherv;
         match done {
             Ok(()) if portions.is_long() => {

@@ -47,22 +47,19 @@ use core::fmt;
 use crate::caller::Caller;
 use crate::layout::Layout;
 use crate::op::Kernel;
-use crate::rules::{InForce, Ruling};
+use crate::route::{Beginning, Route, RouteFacts, RouteQuery};
 use crate::schedule::{Instance, Schedule, Step};
 pub use crate::select::LANES;
-use crate::select::Prices;
-use crate::select::{Call, CallSpec, Options, Plan, Shares};
+use crate::select::{Call, CallSpec, Options, Plan};
 use crate::shared::{self, Meeting, StartedRole};
-use aldis_kernel::Tuning;
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
-use aldis_kernel::{Comm, Error, Failed, Lent, LentMut, Rank, Scope, Tag};
+use aldis_kernel::{Comm, Error, Failed, Lent, LentMut, Scope, Tag};
 pub use input::Input;
 use lane::{LaneStage, Lanes, Messages, SegmentLane, no_messages};
 pub(crate) use peers::Over;
 pub use peers::Root;
-use peers::{Peers, way};
-pub(crate) use persistent::Beginning;
+use peers::{MessageRoute, Peers};
 pub use persistent::start_all;
 use ready::Ready;
 pub use several::{wait_all, wait_for};
@@ -120,128 +117,83 @@ pub(crate) struct Lasting<'scope> {
     own: Option<&'scope dyn Schedule>,
 }
 
-/// A collective that is to be started: everything but its memory.
+/// A collective that is to be begun: everything but its memory.
 pub(crate) struct Planned {
-    pub(crate) call: Call,
-    pub(crate) root: u32,
-    /// The plan by which it is carried out, or the reason why it cannot be.
-    pub(crate) plan: Result<Plan, Cause>,
-    /// The options, if they leave it open which algorithm is taken: what to choose by again if a
-    /// rank shares no memory with another, or if there are rules.
-    open: Option<Options>,
-    /// The verdict of selection on control slots.
-    #[cfg(target_pointer_width = "64")]
-    shares: Shares,
-    pub(crate) kernel: Option<Kernel>,
-    /// The way in which it is begun.
-    beginning: Beginning,
+    pub(crate) query: RouteQuery,
     /// The ranks it is over, where those are not always a communicator's.
     over: Over,
-    /// The number of ranks that a node has, and the prices there.
-    node: (u32, Prices),
+    /// The plan of its messages, or the cause of its refusal, if no route is to be asked for.
+    pub(crate) settled: Option<Result<Plan, Cause>>,
 }
 
 impl Planned {
-    /// By the options, from these algorithms.
+    /// Describes a call on a communicator: a blocking one that was not made in control slots at
+    /// once, if nothing else is said.
     #[inline(always)]
     pub(crate) fn new(spec: &CallSpec, options: &Options) -> Self {
-        let &CallSpec { call, root, kernel, candidates } = spec;
-        let selected = call.select(candidates, options);
-        let selected = selected.and_then(|selected| match selected.plan.algorithm.crosses() {
-            true => Err(Cause::Unsupported),
-            false => Ok(selected),
-        });
-        let plan = selected.map(|selected| selected.plan);
-        Self {
-            call,
-            root,
-            plan,
-            open: options.open(),
-            #[cfg(target_pointer_width = "64")]
-            shares: options.shares(&call, &selected),
-            kernel,
-            beginning: Beginning::Now,
-            over: Over::Ranks,
-            node: (options.node, options.prices),
-        }
+        let query = RouteQuery { spec: *spec, options: *options, beginning: Beginning::Declined };
+        Self { query, over: Over::Ranks, settled: None }
     }
 
-    /// Returns the verdict on control slots; where words have 32 bits there are none.
-    const fn shares(&self) -> Shares {
-        #[cfg(target_pointer_width = "64")]
-        return self.shares;
-        #[cfg(not(target_pointer_width = "64"))]
-        Shares::Never
-    }
-
-    /// Returns this plan with another verdict.
-    fn sharing(self, _shares: Shares) -> Self {
-        #[cfg(target_pointer_width = "64")]
-        return Self { shares: _shares, ..self };
-        #[cfg(not(target_pointer_width = "64"))]
-        self
-    }
-
-    /// Returns true if it is to be carried out by the algorithm of this name.
-    pub(crate) fn is_by(&self, name: &str) -> bool {
-        self.plan.is_ok_and(|plan| plan.algorithm.name() == name)
+    /// Returns the call.
+    const fn call(&self) -> &Call {
+        &self.query.spec.call
     }
 
     /// Returns this plan, to be refused for `cause`.
-    pub(crate) fn refused(self, cause: Cause) -> Self {
-        let mut refused = self.sharing(Shares::Never);
-        refused.plan = Err(cause);
-        refused.open.take();
-        refused
+    pub(crate) const fn refused(self, cause: Cause) -> Self {
+        Self { settled: Some(Err(cause)), ..self }
     }
 
-    /// Returns this plan by the rules that hold on the communicator, if any is for it.
-    #[inline]
-    fn by_rules(self, tuning: [Option<Tuning>; 2]) -> Self {
-        if tuning.iter().any(Option::is_some) { self.ruled(InForce::of(tuning)) } else { self }
+    /// Returns the route on a communicator.
+    fn route<F: RouteFacts>(&self, facts: &mut F, comm: &Comm) -> Route {
+        match self.settled {
+            Some(plan) => plan.map_or_else(Route::Refused, Route::Messages),
+            None => self.query.route(facts, comm),
+        }
     }
 
-    #[cold]
-    fn ruled(self, rules: InForce) -> Self {
-        let ruling = self.open.as_ref().and_then(|open| rules.ruling(&self.call, open));
-        let Some((_, Ruling { options, selected, shares })) = ruling else { return self };
-        Self { plan: Ok(selected.plan), open: options.open(), ..self.sharing(shares) }
-    }
-
-    /// Carries it out on the bytes of the elements.
+    /// Carries it out on any lent memory: by control slots, or in a scope, a start and a wait.
     #[inline(never)]
     pub(crate) fn run<'s, T: Transport, P: Platform>(
         self,
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
-        data: &mut [u8],
-        scratch: &mut [u8],
-    ) -> Result<(), Error> {
-        self.run_on(caller, comm, CallMemory::stretch(data, scratch))
-    }
-
-    /// Carries it out on any lent memory: a scope, a start and a wait.
-    pub(crate) fn run_on<'s, T: Transport, P: Platform>(
-        self,
-        caller: &mut impl Caller<'s, T, P>,
-        comm: &Comm,
         lent: CallMemory<'_>,
     ) -> Result<(), Error> {
-        let planned = self.by_rules(caller.endpoint().tuning(comm));
+        let route = self.route(caller.endpoint(), comm);
         if T::HAS_CONTROL_SLOTS
-            && let Some(task) = planned.by_control_slots(caller.endpoint(), comm)?
+            && let Route::Slots(task, _) = route
         {
             return shared::run(caller, comm, task, lent.data);
         }
         let done = caller.enter(|scope| {
-            let memory = CollectiveMemory::new(scope, &planned, lent);
-            memory.check_types(scope, comm, planned.call.operation)?;
-            let ready = planned.ready(scope, comm)?;
-            let mut started = Collective::new(comm, ready, planned.call.operation, memory);
-            started.launch(scope)?;
-            started.complete(scope)
+            let memory = CollectiveMemory::new(scope, &self, lent);
+            let ready = self.ready(scope, comm, route.messages(), &memory)?;
+            // Where it stays: it is long.
+            let mut begun = Collective::new(comm, ready, self.call().operation, memory);
+            begun.launch(scope)?;
+            begun.complete(scope)
         });
         done.map_err(|Failed| *caller.endpoint().failure())
+    }
+
+    /// Begins it by messages, or makes it, to be started later.
+    fn begin<'scope, T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
+        plan: Result<Plan, Cause>,
+        memory: CollectiveMemory<'scope>,
+    ) -> Result<Collective<'scope>, Failed> {
+        let ready = self.ready(scope, comm, plan, &memory)?;
+        let mut begun = Collective::new(comm, ready, self.call().operation, memory);
+        if self.is_persistent() {
+            begun.set_stage(LaneStage::Done);
+        } else {
+            begun.launch(scope)?;
+        }
+        Ok(begun)
     }
 }
 
@@ -293,42 +245,14 @@ impl<'scope> Collective<'scope> {
         planned: Planned,
         lent: CallMemory<'scope>,
     ) -> Result<Self, Error> {
-        let planned = planned.by_rules(scope.tuning(comm));
+        let route = planned.route(scope, comm);
         let memory = CollectiveMemory::new(scope, &planned, lent);
-        let checked = memory.check_types(scope, comm, planned.call.operation);
-        checked.map_err(|Failed| *scope.failure())?;
-        if planned.is_persistent() {
-            return Self::make(scope, comm, &planned, memory);
+        if T::HAS_CONTROL_SLOTS
+            && let Route::Slots(task, _) = route
+        {
+            return planned.start_in_slots(scope, comm, memory, StartedRole::Stretch(task));
         }
-        if T::HAS_CONTROL_SLOTS && planned.starts_by_control_slots(scope, comm) {
-            let role = planned.task(comm).map(StartedRole::Stretch);
-            return Self::start_by_control_slots(scope, comm, &planned, memory, role);
-        }
-        Self::begin_by_messages(scope, comm, planned, memory).map_err(|Failed| *scope.failure())
-    }
-
-    /// Starts a planned collective by control slots, in this role.
-    pub(crate) fn begin_as<T: Transport, P: Platform>(
-        scope: &mut Scope<'scope, '_, '_, T, P>,
-        comm: &Comm,
-        planned: Planned,
-        lent: CallMemory<'scope>,
-        role: StartedRole<'scope>,
-    ) -> Result<Self, Error> {
-        let memory = CollectiveMemory::new(scope, &planned, lent);
-        Self::start_by_control_slots(scope, comm, &planned, memory, Ok(role))
-    }
-
-    fn begin_by_messages<T: Transport, P: Platform>(
-        scope: &mut Scope<'scope, '_, '_, T, P>,
-        comm: &Comm,
-        planned: Planned,
-        memory: CollectiveMemory<'scope>,
-    ) -> Result<Self, Failed> {
-        let ready = planned.ready(scope, comm)?;
-        let mut started = Self::new(comm, ready, planned.call.operation, memory);
-        started.launch(scope)?;
-        Ok(started)
+        planned.begin(scope, comm, route.messages(), memory).map_err(|Failed| *scope.failure())
     }
 
     /// Before its first message.
@@ -472,15 +396,15 @@ impl<'scope> Collective<'scope> {
             Some(Step::Send { to, from }) => (Some(to), self.memory.bytes(from)),
             _ => (None, 0),
         };
-        let (comm, tag, rank) = self.way(lane, place.unwrap_or_default());
+        let MessageRoute { comm, tag, peer } = self.way(lane, place.unwrap_or_default());
         let (operation, context) = (self.operation(), comm.context());
-        Activity { operation, peer: place.map(|_| PeerId(rank.0)), tag: Some(tag.0), context, bytes }
+        Activity { operation, peer: place.map(|_| PeerId(peer.0)), tag: Some(tag.0), context, bytes }
     }
 
-    /// Returns the communicator, tag and rank by which a lane's messages reach a place.
+    /// Returns the route of a lane's messages to a place.
     #[inline]
-    fn way(&self, lane: &SegmentLane, place: u32) -> (&Comm, Tag, Rank) {
-        way(&self.peers, (&self.comm, self.tag_of(lane)), place)
+    fn way(&self, lane: &SegmentLane, place: u32) -> MessageRoute<'_> {
+        self.peers.way(&self.comm, self.tag_of(lane), place)
     }
 }
 

@@ -9,10 +9,12 @@ use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Scope};
 
 use crate::caller::Caller;
-use crate::collective::{Beginning, CallMemory, Collective, Planned};
+use crate::collective::{CallMemory, Collective, Planned};
+use crate::layout::Layout;
+use crate::route::Beginning;
 use crate::schedule::Algorithm;
 use crate::select::{CallSpec, Options};
-use crate::shared::{self, Portions, StartedRole};
+use crate::shared::{self, Portions, StartedRole, Task};
 pub use by::CallBy;
 
 /// A collective on data that are one stretch, described and not yet begun. It is
@@ -77,16 +79,26 @@ impl<'m> ContiguousCall<'m> {
     ) -> Result<(), Error> {
         let Self { spec, data, scratch, options, refusal, .. } = self;
         let spec = spec.over(comm.size());
-        if cfg!(target_pointer_width = "64") && refusal.is_none() {
+        if T::HAS_CONTROL_SLOTS && refusal.is_none() {
             // Copies for each way, since both take references: one description for both would be
             // written to memory before it is known which way the call takes.
-            let (spec, options) = (spec, options);
-            if let Some(done) = options.try_fast_path(caller, comm, &spec, data) {
-                return done;
+            let (CallSpec { call, root, kernel, candidates }, options) = (spec, options);
+            if options.tries_slots(caller.endpoint().tuning(comm), &call, candidates) {
+                let task = Task::new(&call, root, kernel, comm.rank().0).with_bytes(data.len());
+                let done = match call.operation {
+                    Operation::Scan | Operation::Exscan => {
+                        shared::try_run(caller, comm, &Portions::new(&call, task, Layout::Whole, None), data)
+                    }
+                    _ => shared::try_run(caller, comm, task, data),
+                };
+                if let Some(done) = done {
+                    return done;
+                }
             }
         }
         let (spec, options) = (spec, options);
-        planned(&spec, &options, refusal).run(caller, comm, data, scratch)
+        let memory = CallMemory::stretch(data, scratch);
+        planned(&spec, &options, refusal).run(caller, comm, memory)
     }
 
     /// Starts it. The memory can be used again when the scope is over.
@@ -107,12 +119,12 @@ impl<'m> ContiguousCall<'m> {
             && self.beginning == Beginning::Waited
             && refusal.is_none()
             && matches!(spec.call.operation, Operation::Scan | Operation::Exscan)
-            && options.decide(|| scope.tuning(comm), &spec.call, &[])
+            && options.tries_slots(scope.tuning(comm), &spec.call, &[])
         {
             let portions = Portions::of_scan(&spec, comm.rank().0, data.len());
             if shared::serves(scope.control_slots(comm), &&portions) {
                 let (role, memory) = (StartedRole::Blocks(portions), CallMemory::stretch(data, scratch));
-                return Collective::begin_as(scope, comm, planned, memory, role);
+                return planned.begin_in_slots(scope, comm, memory, role);
             }
         }
         Collective::begin(scope, comm, planned, CallMemory::stretch(data, scratch))

@@ -3,56 +3,53 @@
 use core::fmt;
 
 use aldis_kernel::hal::{Cause, Platform, Transport};
-use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Endpoint};
 
 use crate::algorithms::{algorithms, priced};
-use crate::rules::{InForce, Origin, Rules, Ruling};
+use crate::route::{Beginning, Decision, Route, RouteFacts, RouteQuery};
+use crate::rules::{InForce, Rules};
 use crate::schedule::{Algorithm, Candidate};
-use crate::select::{Call, Choice, Options, Plan, Selected, Shares, is_far, slots};
+use crate::select::{Call, CallSpec, Choice, Options, Plan, Selected, slots};
+use crate::shared::SlotForm;
 
 /// The reasons of selection, displayed as a table with one candidate a line.
 #[derive(Clone, Copy, Debug)]
 pub struct Explanation {
-    pub(crate) call: Call,
-    pub(crate) options: Options,
-    pub(crate) selected: Result<Selected, Cause>,
-    /// The cases in which it is for control slots.
-    shares: Shares,
-    /// The answer to whether a communicator's control slots can do it, if there is one.
+    call: Call,
+    /// The options as the caller gave them.
+    given: Options,
+    /// The rules that were asked.
+    rules: InForce,
+    decision: Decision,
+    /// The answer to whether a communicator has control slots, if there is one.
     control_slots: Option<Result<(), Cause>>,
-    /// The rules that were asked, with the options as the caller gave them.
-    rules: (InForce, Options),
-    /// The rule that has decided.
-    rule: Option<Origin>,
+    /// The form of the route by them, if it is one.
+    shared: Option<SlotForm>,
 }
 
 impl Explanation {
     /// By the options alone.
-    pub(crate) fn new(call: Call, options: Options, selected: Result<Selected, Cause>) -> Self {
-        Self {
-            call,
-            options,
-            selected,
-            shares: options.shares(&call, &selected),
-            control_slots: None,
-            rules: (InForce::default(), options),
-            rule: None,
-        }
+    fn new(call: Call, given: Options) -> Self {
+        let rules = InForce::default();
+        let decision = Decision::new(&call, algorithms(call.operation), &given, rules);
+        Self { call, given, rules, decision, control_slots: None, shared: None }
     }
 
     /// Explains a blocking call on this communicator: by the rules that hold on it, and whether
     /// `shared` can be taken, and why not.
     #[must_use]
     pub fn on<T: Transport, P: Platform>(self, endpoint: &mut Endpoint<'_, T, P>, comm: &Comm) -> Self {
-        let this = self.by(InForce::of(endpoint.tuning(comm)));
-        let slots = endpoint.control_slots(comm).map(drop);
-        if is_far(slots) && this.options.open().is_some() {
-            let options = this.options.for_far();
-            let selected = this.call.select(algorithms(this.call.operation), &options);
-            return Self { control_slots: Some(slots), options, selected, ..this };
-        }
-        Self { control_slots: Some(slots), ..this }
+        let mut this = self.by(endpoint.rules(comm));
+        let candidates = algorithms(self.call.operation);
+        let spec = CallSpec { call: self.call, root: 0, kernel: None, candidates };
+        let query = RouteQuery { spec, options: self.given, beginning: Beginning::Blocking };
+        let slots = endpoint.slots(comm);
+        let route = query.route_by(&mut this.decision, comm, || slots);
+        let shared = match route {
+            Route::Slots(_, form) if slots.is_ok() => Some(form),
+            _ => None,
+        };
+        Self { control_slots: Some(slots.map(drop)), shared, ..this }
     }
 
     /// Explains the call on a communicator that has no rules of its own, where these hold
@@ -63,22 +60,19 @@ impl Explanation {
     }
 
     fn by(self, rules: InForce) -> Self {
-        let asked = Self { rules: (rules, self.options), ..self };
-        let ruling = self.options.open().and_then(|open| rules.ruling(&self.call, &open));
-        let Some((rule, Ruling { options, selected, shares })) = ruling else { return asked };
-        Self { options, selected: Ok(selected), shares, rule: Some(rule), ..asked }
+        let decision = Decision::new(&self.call, algorithms(self.call.operation), &self.given, rules);
+        Self { rules, decision, ..self }
     }
 
     /// Returns true if the call is carried out by `shared`.
-    pub fn is_shared(&self) -> bool {
-        self.shares != Shares::Never && self.control_slots == Some(Ok(()))
+    pub const fn is_shared(&self) -> bool {
+        self.shared.is_some()
     }
 
     /// The rules that are for the call and have not decided, and the one that has.
     fn rule_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (rules, given) = &self.rules;
-        let Some(open) = given.open() else { return Ok(()) };
-        for (origin, ruling) in rules.verdicts(&self.call, &open) {
+        let Some(open) = self.given.open() else { return Ok(()) };
+        for (origin, ruling) in self.rules.verdicts(&self.call, &open) {
             match ruling {
                 Err(cause) => write!(f, "\n  {origin} passed over: {cause}")?,
                 Ok(_) => return write!(f, "\n  decided by {origin}"),
@@ -89,10 +83,22 @@ impl Explanation {
 
     /// Writes what has named the algorithm: a rule, or the caller.
     fn named_by(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(rule) = &self.rule {
+        if let Some(rule) = &self.decision.rule {
             return write!(f, "; taken, named by {rule}");
         }
         f.write_str("; taken, named by the caller")
+    }
+
+    /// Writes that two levels are taken, which are priced where nodes are known.
+    fn two_level_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.decision.options.choice, self.decision.selected) {
+            (Choice::Auto, Ok(Selected { plan, ns })) if priced(plan.algorithm).is_none() => {
+                write!(f, "\n  {:<20} {ns} ns: near and far messages, ", plan.algorithm.name())?;
+                self.cut(f, plan)?;
+                f.write_str("; taken, the cheapest")
+            }
+            _ => Ok(()),
+        }
     }
 
     fn shared_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -103,7 +109,7 @@ impl Explanation {
         match self.control_slots {
             Some(Err(Cause::Unreachable)) => return f.write_str("refused: a rank is on another node"),
             Some(Err(cause)) => return write!(f, "refused: {cause}"),
-            _ if self.options.fixes_bits(&self.call) => {
+            _ if self.decision.options.fixes_bits(&self.call) => {
                 return write!(f, "refused: {}", Cause::Irreproducible);
             }
             _ if slots::is_too_long(&self.call) => {
@@ -113,9 +119,12 @@ impl Explanation {
                     slots::SLOT_BYTES
                 );
             }
-            _ => write!(f, "{} ns: by control slots", self.call.shared_ns(&self.options.prices))?,
+            _ => write!(f, "{} ns: by control slots", self.call.shared_ns(&self.decision.options.prices))?,
         }
-        match (self.options.choice, self.is_shared()) {
+        if self.shared == Some(SlotForm::Chunks) {
+            f.write_str(", in chunks")?;
+        }
+        match (self.decision.options.choice, self.is_shared()) {
             (Choice::Auto, true) => f.write_str("; taken, the cheapest"),
             (Choice::Shared, true) => self.named_by(f),
             (Choice::Named(_), _) => f.write_str("; another was named"),
@@ -129,13 +138,13 @@ impl Explanation {
     /// # Errors
     /// Why there is none.
     pub fn selected(&self) -> Result<Plan, Cause> {
-        self.selected.map(|selected| selected.plan)
+        self.decision.selected.map(|selected| selected.plan)
     }
 
     /// Each candidate's predicted time in ns, or why it cannot be used.
     pub fn candidates(&self) -> impl Iterator<Item = (Algorithm, Result<u64, Cause>)> {
         algorithms(self.call.operation).iter().map(|&candidate| {
-            let price = self.call.offer(candidate, &self.options);
+            let price = self.call.offer(candidate, &self.decision.options);
             (candidate as Algorithm, price.map(|priced| priced.ns))
         })
     }
@@ -143,7 +152,8 @@ impl Explanation {
     /// Returns true if the search has ended at one that costs hardly more than any can, before one
     /// that costs a little less.
     pub(crate) fn is_beaten(&self) -> bool {
-        self.selected
+        self.decision
+            .selected
             .is_ok_and(|taken| self.candidates().any(|(_, price)| price.is_ok_and(|ns| ns < taken.ns)))
     }
 
@@ -157,7 +167,7 @@ impl Explanation {
 
     fn line(&self, f: &mut fmt::Formatter<'_>, candidate: Candidate) -> fmt::Result {
         write!(f, "\n  {:<20} ", candidate.name())?;
-        let Selected { plan, ns } = match self.call.offer(candidate, &self.options) {
+        let Selected { plan, ns } = match self.call.offer(candidate, &self.decision.options) {
             Ok(priced) => priced,
             Err(Cause::Unsupported) if !candidate.serves(self.call.size) => {
                 return f.write_str("refused: not made for so many ranks");
@@ -167,15 +177,15 @@ impl Explanation {
             }
             Err(cause) => return write!(f, "refused: {cause}"),
         };
-        let taken = self.selected.map(|selected| selected.plan);
+        let taken = self.selected();
         let is_taken = |plan: &Plan| plan.algorithm.name() == candidate.name();
         let plan = taken.ok().filter(is_taken).unwrap_or(plan);
         let work = plan.work(&self.call, candidate);
         write!(f, "{ns} ns: {} rounds, ", work.rounds)?;
         write!(f, "{} bytes sent, ", work.elements.saturating_mul(self.call.element_bytes.into()))?;
         self.cut(f, plan)?;
-        let Ok(selected) = self.selected else { return Ok(()) };
-        match (is_taken(&selected.plan), self.options.choice) {
+        let Ok(selected) = self.decision.selected else { return Ok(()) };
+        match (is_taken(&selected.plan), self.decision.options.choice) {
             (true, Choice::Auto) if self.is_shared() => f.write_str("; the cheapest by messages"),
             (true, Choice::Auto) if self.is_beaten() => f.write_str("; taken, as cheap as nearly any can be"),
             (true, Choice::Auto) => f.write_str("; taken, the cheapest"),
@@ -194,8 +204,7 @@ impl Explanation {
 impl Call {
     /// Every candidate with its predicted time and why it was or was not taken, to be displayed.
     pub fn explain(self, options: &Options) -> Explanation {
-        let selected = self.select(algorithms(self.operation), options);
-        Explanation::new(self, *options, selected)
+        Explanation::new(self, *options)
     }
 }
 
@@ -205,9 +214,10 @@ impl fmt::Display for Explanation {
         write!(f, "{operation} over {size} ranks, {count} elements of {element_bytes} bytes, ")?;
         write!(f, "scratch for {scratch} elements")?;
         algorithms(operation).iter().try_for_each(|&candidate| self.line(f, candidate))?;
+        self.two_level_line(f)?;
         self.shared_line(f)?;
         self.rule_lines(f)?;
-        match (self.options.choice, self.selected) {
+        match (self.decision.options.choice, self.decision.selected) {
             (Choice::Shared, _) => Ok(()),
             (_, Err(cause)) => write!(f, "\n  none: {cause}"),
             (Choice::Named(own), Ok(Selected { plan, .. })) if priced(own).is_none() => {

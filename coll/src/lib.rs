@@ -146,6 +146,7 @@ pub mod op;
 mod phases;
 pub mod reduce;
 pub mod reduce_scatter;
+mod route;
 pub mod rules;
 pub mod scan;
 pub mod scatter;

@@ -44,7 +44,7 @@ use aldis_kernel::{Comm, Endpoint, Error, Tuning};
 
 use crate::algorithms::algorithms;
 use crate::schedule::alike;
-use crate::select::{Call, Choice, Options, Selected, Shares, slots};
+use crate::select::{Call, Choice, Options, Selected, SlotPreference, slots};
 
 /// The most rules that a list from outside may have: what bounds the look at them in a call.
 pub const RULES_MAX: usize = 256;
@@ -104,7 +104,7 @@ impl Rule {
 
     /// Returns true if it is for this call.
     fn is_for(&self, call: &Call) -> bool {
-        let bytes = (call.count as u64).saturating_mul(call.element_bytes.into());
+        let bytes = slots::bytes(call);
         let of_unlike = alike(call.operation) != call.operation;
         self.operation.is_none_or(|operation| operation == call.operation)
             && self.ranks.contains(call.size.into())
@@ -132,16 +132,13 @@ impl Rule {
         if selected.plan.algorithm.crosses() {
             return Err(Cause::Unsupported);
         }
-        let shares = match own.shares(call, &Ok(selected)) {
-            Shares::Never if is_shared => return Err(Cause::Unsupported),
-            Shares::Named if slots::is_too_long(call) => {
-                let len = (call.count as u64).saturating_mul(call.element_bytes.into());
-                return Err(Cause::TooBig { len, max: slots::SLOT_BYTES });
-            }
-            Shares::Named => Shares::IfThere,
-            shares => shares,
+        let preference = match own.slot_preference(call, &Ok(selected)) {
+            SlotPreference::Never if is_shared => return Err(Cause::Unsupported),
+            SlotPreference::Named if slots::is_too_long(call) => return Err(slots::too_long(call)),
+            SlotPreference::Named => SlotPreference::IfThere,
+            preference => preference,
         };
-        Ok(Ruling { options, selected, shares })
+        Ok(Ruling { options, selected, preference })
     }
 }
 
@@ -151,7 +148,7 @@ pub(crate) struct Ruling {
     /// The call's, with what the rule says.
     pub(crate) options: Options,
     pub(crate) selected: Selected,
-    pub(crate) shares: Shares,
+    pub(crate) preference: SlotPreference,
 }
 
 /// A list of rules with a name.

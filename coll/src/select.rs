@@ -91,9 +91,10 @@ pub enum Choice {
     Shared,
 }
 
-/// The cases in which a call is for control slots. Where words have 32 bits, none is.
+/// The preference for control slots: the cases in which a call is for them. Where words have 32
+/// bits, none is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Shares {
+pub(crate) enum SlotPreference {
     Never,
     /// If they are there and the call is blocking.
     IfThere,
@@ -215,31 +216,36 @@ impl Options {
         matches!(self.choice, Choice::Auto).then_some(*self)
     }
 
+    /// Returns true if they name the algorithm of this name.
+    pub(crate) fn names(&self, name: &str) -> bool {
+        matches!(self.choice, Choice::Named(algorithm) if algorithm.name() == name)
+    }
+
     /// Returns true if some algorithms for a call are ruled out by the expression that they
     /// evaluate.
     pub(crate) const fn fixes_bits(&self, call: &Call) -> bool {
         self.reproducible && reduces(call.operation)
     }
 
-    /// Decides if a call is for control slots, given its selection by messages.
+    /// Returns the preference for control slots in a call, given its selection by messages.
     #[inline(always)]
-    pub(crate) fn shares(&self, call: &Call, selected: &Result<Selected, Cause>) -> Shares {
+    pub(crate) fn slot_preference(&self, call: &Call, selected: &Result<Selected, Cause>) -> SlotPreference {
         if !cfg!(target_pointer_width = "64") || !slots::serves(call.operation) || self.fixes_bits(call) {
-            return Shares::Never;
+            return SlotPreference::Never;
         }
         match (self.choice, selected) {
-            (Choice::Shared, _) => Shares::Named,
+            (Choice::Shared, _) => SlotPreference::Named,
             (Choice::Auto, _) if slots::is_in_control_slots(call.operation) => {
                 if slots::is_too_long(call) {
-                    Shares::Never
+                    SlotPreference::Never
                 } else {
-                    Shares::IfThere
+                    SlotPreference::IfThere
                 }
             }
             (Choice::Auto, Ok(selected)) if call.prefers_control_slots(selected, &self.prices) => {
-                Shares::IfThere
+                SlotPreference::IfThere
             }
-            _ => Shares::Never,
+            _ => SlotPreference::Never,
         }
     }
 }

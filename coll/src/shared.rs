@@ -60,13 +60,15 @@ use aldis_kernel::{Comm, ControlSlots, NotReady};
 pub(crate) use around::{Around, Neighbors};
 pub(crate) use blocks::{GivenBlocks, Portions};
 use chunks::{ChunkRun, WorkShare};
-pub(crate) use drive::{CROWDED, check, run, serves};
+pub(crate) use drive::{CROWDED, SlotForm, run, serves};
+pub(crate) use fast_path::try_run;
 pub(crate) use started::StartedRole;
 
 use crate::op::{Kernel, copy};
 use crate::schedule::{Order, is_among_neighbors};
+use crate::select::Call;
+pub(crate) use crate::select::slots::algorithm;
 pub use crate::select::slots::{NAME, SLOT_BYTES};
-pub(crate) use crate::select::slots::{algorithm, is_in_control_slots, is_too_long};
 use crate::tag::ROOTS;
 
 /// An allreduce of at most so many bytes is reduced by every rank for itself, as that of two ranks
@@ -105,6 +107,20 @@ pub(crate) struct Task {
 }
 
 impl Task {
+    /// Returns the part of a rank in a call whose data are one stretch.
+    #[inline(always)]
+    pub(crate) const fn new(call: &Call, root: u32, kernel: Option<Kernel>, rank: u32) -> Self {
+        let &Call { operation, size, count, element_bytes, .. } = call;
+        let bytes = count.saturating_mul(element_bytes as usize);
+        Self { operation, rank, size, root, bytes, element_bytes, kernel }
+    }
+
+    /// Returns this part with so many bytes of data.
+    #[inline(always)]
+    pub(crate) const fn with_bytes(self, bytes: usize) -> Self {
+        Self { bytes, ..self }
+    }
+
     /// Returns true if the data of all ranks, or of none, are read: every rank reads from all.
     const fn is_of_all(&self) -> bool {
         !matches!(self.operation, Operation::Bcast)
@@ -177,6 +193,13 @@ impl Task {
         }
         let unlike = Operation::from_number(operation).map(|theirs| self.unlike(theirs, root));
         Err(unlike.unwrap_or(Cause::Incompatible))
+    }
+
+    /// Returns the cause of failure if a rank says this of another call, or of other data.
+    #[cold]
+    fn mismatch(&self, note: Note) -> Cause {
+        let unlike = Cause::UnlikeLength { own: self.bytes as u64, theirs: note.bytes };
+        self.check_call(note).err().unwrap_or(unlike)
     }
 
     /// Returns the activity of a rank that waits for `missing`.
@@ -311,9 +334,7 @@ impl Role for Task {
 
     #[inline]
     fn hear(&self, _rank: u32, note: Note) -> Result<(), Cause> {
-        self.check_call(note)?;
-        let (own, theirs) = (self.bytes as u64, note.bytes);
-        if own == theirs { Ok(()) } else { Err(Cause::UnlikeLength { own, theirs }) }
+        if note == self.note() { Ok(()) } else { Err(self.mismatch(note)) }
     }
 
     #[inline]

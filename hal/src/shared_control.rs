@@ -142,11 +142,9 @@ pub trait SharedControl {
     fn publish(&mut self, set: u32, number: u32, note: Note, payload: &[u8]) -> Result<bool, Cause>;
 
     /// Returns the payload of this rank's slot of a collective, all of it, to be written before it
-    /// is [published](Self::commit); `None` where [`publish`](Self::publish) would return false.
+    /// is [published](Self::publish), with no other payload then; `None` where that would return
+    /// false.
     fn slot(&mut self, set: u32, number: u32) -> Option<&mut [u8]>;
-
-    /// Publishes this rank's slot of a collective, which was there to be written.
-    fn commit(&mut self, set: u32, number: u32, note: Note);
 
     /// Looks at the slot of `peer`, which may be this rank itself, for a collective that is not
     /// finished here; `None` if it is not written yet.

@@ -52,12 +52,22 @@ pub(super) enum Peers {
     Row(Row),
 }
 
-/// Returns the way to a place: the communicator, the tag, and the rank there. `own` are those of a
-/// communicator's ranks.
-#[inline]
-pub(super) fn way<'c>(peers: &'c Peers, own: (&'c Comm, Tag), place: u32) -> (&'c Comm, Tag, Rank) {
-    match peers {
-        Peers::Ranks => (own.0, own.1, Rank(place)),
-        Peers::Row(row) => row.way(own, place),
+/// The communicator and the tag by which a message reaches its peer, or comes from there.
+#[derive(Clone, Copy)]
+pub(super) struct MessageRoute<'c> {
+    pub(super) comm: &'c Comm,
+    pub(super) tag: Tag,
+    pub(super) peer: Rank,
+}
+
+impl Peers {
+    /// Returns the route of messages to a place; `comm` and `tag` are those of messages among a
+    /// communicator's ranks.
+    #[inline]
+    pub(super) fn way<'c>(&'c self, comm: &'c Comm, tag: Tag, place: u32) -> MessageRoute<'c> {
+        match self {
+            Self::Ranks => MessageRoute { comm, tag, peer: Rank(place) },
+            Self::Row(row) => row.way(comm, tag, place),
+        }
     }
 }

@@ -38,50 +38,27 @@
 
 use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
-use aldis_kernel::{Comm, Error, Failed, LentMut, Scope};
+use aldis_kernel::{Error, Failed, LentMut, Scope};
 use zerocopy::FromBytes;
 
-use super::{Collective, CollectiveMemory, LaneStage, Lanes, Planned};
+use super::{Collective, LaneStage, Lanes, Planned};
 use crate::op::Element;
+use crate::route::{Beginning, RouteQuery};
 use crate::tag;
-
-/// The way in which a collective is begun that is not carried out at once.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Beginning {
-    /// By its call, as a nonblocking one.
-    Now,
-    /// By its call, and every rank waits for it: it takes the path of the blocking call.
-    Waited,
-    /// By [`Collective::start`]: its call only makes it.
-    Later,
-}
 
 impl Planned {
     /// Returns true if its call only makes it.
     pub(super) fn is_persistent(&self) -> bool {
-        self.beginning == Beginning::Later
+        self.query.beginning == Beginning::Later
     }
 
     /// Returns this plan, to be begun in this way.
     pub(crate) const fn beginning(self, beginning: Beginning) -> Self {
-        Self { beginning, ..self }
+        Self { query: RouteQuery { beginning, ..self.query }, ..self }
     }
 }
 
 impl<'scope> Collective<'scope> {
-    /// Makes one to be started later.
-    pub(super) fn make<T: Transport, P: Platform>(
-        scope: &mut Scope<'scope, '_, '_, T, P>,
-        comm: &Comm,
-        planned: &Planned,
-        memory: CollectiveMemory<'scope>,
-    ) -> Result<Self, Error> {
-        let ready = planned.ready(scope, comm).map_err(|Failed| *scope.failure())?;
-        let mut made = Self::new(comm, ready, planned.call.operation, memory);
-        made.set_stage(LaneStage::Done);
-        Ok(made)
-    }
-
     /// Starts it, for the first time or again after it was complete (MPI_Start). What can be posted
     /// is under way when this returns; a full request pool is reported by the first test.
     ///

@@ -4,12 +4,10 @@ use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Failed, Scope, Tag};
 
-use super::Planned;
 use super::peers::{Over, Peers};
-use crate::algorithms::algorithms;
+use super::{CollectiveMemory, Planned};
 use crate::schedule::Instance;
-use crate::select::is_far;
-use crate::select::{Call, Plan};
+use crate::select::{Call, CallSpec, Plan};
 use crate::tag;
 
 /// The way in which a planned collective is carried out on a communicator.
@@ -23,16 +21,20 @@ pub(super) struct Ready {
 }
 
 impl Planned {
-    /// All of it, and how each segment is carried out; its tag is taken here.
+    /// Returns all of it, and how each segment is carried out by this plan, once its memory is
+    /// found well. Its tag is taken here.
     #[inline]
-    pub(super) fn ready<T: Transport, P: Platform>(
+    pub(super) fn ready<'scope, T: Transport, P: Platform>(
         &self,
-        scope: &mut Scope<'_, '_, '_, T, P>,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
+        plan: Result<Plan, Cause>,
+        memory: &CollectiveMemory<'scope>,
     ) -> Result<Ready, Failed> {
+        memory.check_types(scope, comm, self.call().operation)?;
         let ready = match self.over {
-            Over::Ranks => self.ready_on(scope, comm),
-            over => self.ready_in_row(scope, comm, over),
+            Over::Ranks => self.ready_on(scope, comm, plan),
+            Over::Groups | Over::Rooted(_) => self.ready_in_row(scope, comm, plan),
         };
         ready.and_then(|ready| self.check_alike(scope, comm, ready.tag).map(|()| ready))
     }
@@ -43,12 +45,14 @@ impl Planned {
         &self,
         scope: &mut Scope<'_, '_, '_, T, P>,
         comm: &Comm,
+        plan: Result<Plan, Cause>,
     ) -> Result<Ready, Failed> {
-        let Call { operation, count, .. } = self.call;
-        Instance::new(comm.rank().0, comm.size(), self.root, count)
+        let CallSpec { call: Call { operation, count, .. }, root, .. } = self.query.spec;
+        let whole = Instance::new(comm.rank().0, comm.size(), root, count);
+        whole
             .and_then(|whole| {
-                let whole = whole.with_cut(self.node.0);
-                let (plan, tag) = (self.plan_on(scope, comm)?, self.next_tag(scope, comm)?);
+                let (plan, tag) = (plan?, self.next_tag(scope, comm)?);
+                let whole = whole.with_cut(self.query.options.node);
                 Ok(Ready { whole, plan, tag, peers: Peers::Ranks })
             })
             .map_err(|cause| scope.keep_failure(&Error::new(operation, cause).on(comm)))
@@ -61,35 +65,12 @@ impl Planned {
         scope: &mut Scope<'_, '_, '_, T, P>,
         comm: &Comm,
     ) -> Result<Tag, Cause> {
-        let (operation, root) = (self.call.operation, self.root);
+        let (operation, root) = (self.call().operation, self.query.spec.root);
         if self.is_persistent() {
             let number = scope.persistent_number(comm, false)?;
             return Ok(tag::of_persistent(number, operation, root));
         }
         Ok(tag::of_call(scope.collective_number(comm)?, operation, root))
-    }
-
-    /// The plan for the ranks of this communicator. Whether one of them is on another node, all of
-    /// them say alike.
-    #[inline]
-    fn plan_on<T: Transport, P: Platform>(
-        &self,
-        scope: &mut Scope<'_, '_, '_, T, P>,
-        comm: &Comm,
-    ) -> Result<Plan, Cause> {
-        if let Some(open) = &self.open
-            && T::HAS_CONTROL_SLOTS
-            && is_far(scope.control_slots(comm).map(drop))
-        {
-            let far = open.for_far();
-            let selected = self.call.select(algorithms(self.call.operation), &far);
-            let selected = match far.fixes_bits(&self.call) {
-                true => selected,
-                false => self.call.select_in_two_levels(selected, self.node, &far.prices),
-            };
-            return selected.map(|selected| selected.plan);
-        }
-        self.plan
     }
 
     /// Refuses numbers of ranks of the other byte order, which nothing here converts. Bytes have
@@ -101,7 +82,7 @@ impl Planned {
         comm: &Comm,
         tag: Tag,
     ) -> Result<(), Failed> {
-        let Call { operation, element_bytes, .. } = self.call;
+        let &Call { operation, element_bytes, .. } = self.call();
         match scope.unlike(comm).filter(|_| element_bytes > 1) {
             None => Ok(()),
             Some(rank) => {

@@ -7,11 +7,30 @@ use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Error, Failed, Lent, LentMut, LentRange, Scope, Tag};
 
 use super::lane::{LaneStage, SegmentLane, of_mut};
-use super::{BlockMemory, CallMemory, Collective, CollectiveMemory, Input, Lasting, Planned, way};
+use super::peers::MessageRoute;
+use super::typed::BlockPlace;
+use super::{BlockMemory, CallMemory, Collective, CollectiveMemory, Input, Lasting, Planned};
 use crate::layout::{Layout, Pieces, SegmentPlace, stretch};
 use crate::op::combine;
 use crate::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Schedule, Span, Step, divide};
 use crate::select::Plan;
+
+/// A part of a buffer: some of its bytes, or a block of a datatype, whose number begins the range.
+struct BufferPart {
+    buffer: Buffer,
+    range: Range<usize>,
+}
+
+impl BufferPart {
+    #[inline(always)]
+    const fn new(span: Span, range: Range<usize>) -> Self {
+        Self { buffer: span.buffer, range }
+    }
+
+    const fn block(&self) -> BlockPlace {
+        BlockPlace { buffer: self.buffer, number: self.range.start }
+    }
+}
 
 impl<'scope> Lasting<'scope> {
     fn new<T: Transport, P: Platform>(
@@ -39,7 +58,7 @@ impl<'scope> CollectiveMemory<'scope> {
         lent: CallMemory<'scope>,
     ) -> Self {
         let CallMemory { data, scratch, blocks } = lent;
-        let (element_bytes, kernel) = (planned.call.element_bytes, planned.kernel);
+        let (element_bytes, kernel) = (planned.call().element_bytes, planned.query.spec.kernel);
         let blocks = Lasting::new(scope, blocks);
         Self { data: scope.lend(data), scratch: scope.lend(scratch), blocks, element_bytes, kernel }
     }
@@ -227,11 +246,11 @@ impl<'scope> Collective<'scope> {
             message.set_piece(0);
             return Ok(());
         };
-        let (comm, tag, peer) = way(&self.peers, (&self.comm, tag), place);
+        let route @ MessageRoute { comm, tag, peer } = self.peers.way(&self.comm, tag, place);
         let started = match self.memory.target(span.buffer) {
             _ if self.memory.is_typed() => {
-                let block = (span.buffer, range.start);
-                match self.memory.start_typed(scope, (comm, tag, peer), block, receives) {
+                let block = BlockPlace { buffer: span.buffer, number: range.start };
+                match self.memory.start_typed(scope, route, block, receives) {
                     Ok(Some(request)) => Ok(request),
                     Ok(None) => {
                         message.set_piece(0);
@@ -338,7 +357,8 @@ impl<'scope> Collective<'scope> {
         let own = match self.piece(into, number) {
             // What is not there any more is not compared.
             Some((_, range)) if self.memory.is_typed() => {
-                self.memory.typed_bytes(scope, (into.buffer, range.start)).unwrap_or(theirs)
+                let block = BlockPlace { buffer: into.buffer, number: range.start };
+                self.memory.typed_bytes(scope, block).unwrap_or(theirs)
             }
             Some((_, range)) => range.len() as u64,
             _ => self.memory.bytes(into),
@@ -347,7 +367,7 @@ impl<'scope> Collective<'scope> {
             return Ok(());
         }
         let failed = self.refuse(Cause::UnlikeLength { own, theirs });
-        let (comm, tag, peer) = self.way(self.lanes.now(), from);
+        let MessageRoute { comm, tag, peer } = self.way(self.lanes.now(), from);
         self.error = self.error.with(peer, comm.context(), tag);
         scope.raise(&self.error);
         Err(failed)
@@ -366,7 +386,8 @@ impl<'scope> Collective<'scope> {
         };
         if self.memory.is_undivided() {
             let (target, source) = (self.stretch(into), self.stretch(from));
-            return self.work_on(scope, (into.buffer, target), (from.buffer, source), order);
+            let (target, source) = (BufferPart::new(into, target), BufferPart::new(from, source));
+            return self.work_on(scope, target, source, order);
         }
         let place = self.place();
         let (mut targets, mut sources) = (Pieces::new(&place, into), Pieces::new(&place, from));
@@ -376,7 +397,8 @@ impl<'scope> Collective<'scope> {
                 self.range(buffer, stretch.start..stretch.start.saturating_add(elements))
             };
             let (target, source) = (take(into.buffer, target), take(from.buffer, source));
-            self.work_on(scope, (into.buffer, target), (from.buffer, source), order)?;
+            let (target, source) = (BufferPart::new(into, target), BufferPart::new(from, source));
+            self.work_on(scope, target, source, order)?;
             targets.take(elements);
             sources.take(elements);
         }
@@ -386,20 +408,23 @@ impl<'scope> Collective<'scope> {
     fn work_on<T: Transport, P: Platform>(
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
-        (into, target): (Buffer, Range<usize>),
-        (from, source): (Buffer, Range<usize>),
+        target: BufferPart,
+        source: BufferPart,
         order: Option<Order>,
     ) -> Result<(), Failed> {
         if self.memory.is_typed() {
-            return self.copy_own(scope, (into, target.start), (from, source.start));
+            return self.copy_own(scope, target.block(), source.block());
         }
         let (kernel, memory, mut result) = (self.memory.kernel, &self.memory, Ok(()));
         // In place, what is given stands where the result does.
-        if memory.is_given_in_place() && (into, from) == (Buffer::Data, Buffer::Input) && target == source {
+        let is_own =
+            (target.buffer, source.buffer) == (Buffer::Data, Buffer::Input) && target.range == source.range;
+        if memory.is_given_in_place() && is_own {
             return Ok(());
         }
-        let Some(loan) = memory.target(into) else { return Err(self.refuse(Cause::Unsupported)) };
-        let (target, source) = (LentRange::new(loan, target), LentRange::new(memory.source(from), source));
+        let Some(loan) = memory.target(target.buffer) else { return Err(self.refuse(Cause::Unsupported)) };
+        let target = LentRange::new(loan, target.range);
+        let source = LentRange::new(memory.source(source.buffer), source.range);
         let combined =
             scope.combine(target, source, |into, from| result = combine(kernel, into, from, order));
         match (combined, result) {

@@ -12,13 +12,11 @@ use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Failed, Rank, Scope, Tag};
 
 use super::Root;
-use super::peers::{Over, Peers};
-use super::{Beginning, Planned, Ready};
-use crate::op::Kernel;
-use crate::schedule::{Candidate, Instance};
-#[cfg(target_pointer_width = "64")]
-use crate::select::Shares;
-use crate::select::{Call, Options};
+use super::peers::{MessageRoute, Over, Peers};
+use super::{Planned, Ready};
+use crate::route::{Beginning, RouteQuery};
+use crate::schedule::Instance;
+use crate::select::{CallSpec, Options, Plan};
 use crate::tag;
 
 /// Some ranks of one group, then some of the other.
@@ -30,6 +28,13 @@ pub(super) struct Row {
     /// the rest is the same.
     ahead: u32,
     seats: Seats,
+}
+
+/// The ranks of the local group, and of the other one.
+#[derive(Clone, Copy)]
+struct GroupSizes {
+    here: u32,
+    there: u32,
 }
 
 /// The order of the ranks of both groups in a row.
@@ -48,10 +53,13 @@ struct Seats {
 
 impl Row {
     #[inline]
-    pub(super) fn way<'c>(&'c self, (inter, tag): (&'c Comm, Tag), place: u32) -> (&'c Comm, Tag, Rank) {
+    pub(super) fn way<'c>(&'c self, inter: &'c Comm, tag: Tag, place: u32) -> MessageRoute<'c> {
         match self.seats.at(place) {
-            (true, rank) => (&self.companion, Tag(tag.0.wrapping_add(self.ahead)), rank),
-            (false, rank) => (inter, tag, rank),
+            (true, peer) => {
+                let tag = Tag(tag.0.wrapping_add(self.ahead));
+                MessageRoute { comm: &self.companion, tag, peer }
+            }
+            (false, peer) => MessageRoute { comm: inter, tag, peer },
         }
     }
 }
@@ -66,8 +74,9 @@ impl Seats {
         }
     }
 
-    /// Builds the seats as a rank of a group sees them, for groups of `here` and `there` ranks.
-    fn new(over: Over, rank: u32, (here, there): (u32, u32), local_is_lower: bool) -> Result<Self, Cause> {
+    /// Builds the seats as a rank of a group sees them, which is of the local one of these.
+    fn new(over: Over, rank: u32, groups: GroupSizes, local_is_lower: bool) -> Result<Self, Cause> {
+        let GroupSizes { here, there } = groups;
         let with_root = |cut: u32| Self {
             local_first: true,
             cut,
@@ -97,31 +106,16 @@ impl Seats {
 
 impl Planned {
     /// Over both groups of an intercommunicator: by messages.
-    pub(crate) fn across(
-        call: Call,
-        over: Over,
-        candidates: &[Candidate],
-        options: &Options,
-        kernel: Option<Kernel>,
-    ) -> Self {
+    pub(crate) fn across(spec: &CallSpec, over: Over, options: &Options) -> Self {
+        let CallSpec { call, candidates, .. } = spec;
         // An ordinary algorithm serves where ordinary ones are among the candidates.
         let crosses = candidates.iter().all(|known| known.crosses());
         let plan = match call.select(candidates, options).map(|selected| selected.plan) {
             Ok(plan) if plan.algorithm.crosses() != crosses => Err(Cause::Unsupported),
             plan => plan,
         };
-        Self {
-            call,
-            root: 0,
-            plan,
-            open: None,
-            #[cfg(target_pointer_width = "64")]
-            shares: Shares::Never,
-            kernel,
-            beginning: Beginning::Now,
-            over,
-            node: (0, options.prices),
-        }
+        let query = RouteQuery { spec: *spec, options: *options, beginning: Beginning::Now };
+        Self { query, over, settled: Some(plan) }
     }
 
     /// Like [`ready`](Self::ready), but over both groups. The call is numbered even if it is
@@ -130,18 +124,18 @@ impl Planned {
         &self,
         scope: &mut Scope<'_, '_, '_, T, P>,
         inter: &Comm,
-        over: Over,
+        plan: Result<Plan, Cause>,
     ) -> Result<Ready, Failed> {
-        let ready = self.tags(scope, inter, over).and_then(|(companion, tag, ahead)| {
+        let (call, over) = (self.call(), self.over);
+        let ready = self.tags(scope, inter).and_then(|(companion, tag, ahead)| {
             let first = |comm| scope.process_of(comm, Rank(0)).map_err(|error| error.cause);
-            let sizes = (inter.size(), inter.remote_size());
+            let sizes = GroupSizes { here: inter.size(), there: inter.remote_size() };
             let seats = Seats::new(over, inter.rank().0, sizes, first(&companion)? < first(inter)?)?;
-            let whole =
-                Instance::new(seats.own, seats.size, seats.root, self.call.count)?.with_cut(seats.cut);
+            let whole = Instance::new(seats.own, seats.size, seats.root, call.count)?.with_cut(seats.cut);
             let row = Row { companion: companion.collective(), ahead, seats };
-            Ok(Ready { whole, plan: self.plan?, tag, peers: Peers::Row(row) })
+            Ok(Ready { whole, plan: plan?, tag, peers: Peers::Row(row) })
         });
-        ready.map_err(|cause| scope.keep_failure(&Error::new(self.call.operation, cause).on(inter)))
+        ready.map_err(|cause| scope.keep_failure(&Error::new(call.operation, cause).on(inter)))
     }
 
     /// The companion, the call's tag, and how much higher it is there.
@@ -149,9 +143,8 @@ impl Planned {
         &self,
         scope: &mut Scope<'_, '_, '_, T, P>,
         inter: &Comm,
-        over: Over,
     ) -> Result<(Comm, Tag, u32), Cause> {
-        let (operation, root) = (self.call.operation, over.root(inter));
+        let (operation, root) = (self.call().operation, self.over.root(inter));
         let companion = scope.companion(inter).map_err(|error| error.cause)?;
         let [here, there] = if self.is_persistent() {
             let numbers =
@@ -175,7 +168,7 @@ mod tests {
     /// of a group is itself.
     fn row(over: Over, group: u32, rank: u32, sizes: [u32; 2]) -> (Vec<(u32, u32)>, Seats) {
         let (here, there) = (sizes[group as usize], sizes[1 - group as usize]);
-        let seats = Seats::new(over, rank, (here, there), group == 0).unwrap();
+        let seats = Seats::new(over, rank, GroupSizes { here, there }, group == 0).unwrap();
         let process = |place| match seats.at(place) {
             (true, Rank(rank)) => (group, rank),
             (false, Rank(rank)) => (1 - group, rank),
@@ -224,7 +217,7 @@ mod tests {
     #[test]
     fn a_root_that_the_other_group_has_not_is_refused() {
         let beyond = Over::Rooted(Root::Remote(Rank(3)));
-        let refused = Seats::new(beyond, 0, (2, 3), true).err();
+        let refused = Seats::new(beyond, 0, GroupSizes { here: 2, there: 3 }, true).err();
         assert_eq!(refused, Some(Cause::RankOutOfRange { rank: 3, size: 3 }));
     }
 }

@@ -3,14 +3,19 @@
 
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
-use aldis_kernel::{Comm, Error, Failed, Lent, LentMut, Rank, Request, Scope, Tag, Typed, TypedMut};
+use aldis_kernel::{Comm, Error, Failed, Lent, LentMut, Rank, Request, Scope, Typed, TypedMut};
 
+use super::peers::MessageRoute;
 use super::{Collective, CollectiveMemory};
 use crate::layout::{Layout, TypedBlock};
 use crate::schedule::{Buffer, Instance, Schedule, Span, Step};
 
 /// A block by its number, and the buffer that it is of.
-type Place = (Buffer, usize);
+#[derive(Clone, Copy)]
+pub(super) struct BlockPlace {
+    pub(super) buffer: Buffer,
+    pub(super) number: usize,
+}
 
 impl<'scope> CollectiveMemory<'scope> {
     /// Returns true if data and input are blocks of datatypes.
@@ -28,20 +33,20 @@ impl<'scope> CollectiveMemory<'scope> {
         }
     }
 
-    fn typed_block(&self, (buffer, number): Place) -> Result<TypedBlock, Cause> {
+    fn typed_block(&self, BlockPlace { buffer, number }: BlockPlace) -> Result<TypedBlock, Cause> {
         self.typed_blocks(buffer).get(number).copied().ok_or(Cause::Unsupported)
     }
 
     /// Returns the typed memory that is read at this place.
-    fn typed_source(&self, place: Place) -> Result<Typed<'scope, Lent<'scope>>, Cause> {
+    fn typed_source(&self, place: BlockPlace) -> Result<Typed<'scope, Lent<'scope>>, Cause> {
         let TypedBlock { origin, count, datatype } = self.typed_block(place)?;
-        Ok(Typed::lent(self.source(place.0), count, datatype).with_origin(origin))
+        Ok(Typed::lent(self.source(place.buffer), count, datatype).with_origin(origin))
     }
 
     /// Returns the typed memory that is written at this place.
-    fn typed_target(&self, place: Place) -> Result<TypedMut<'scope, LentMut<'scope>>, Cause> {
+    fn typed_target(&self, place: BlockPlace) -> Result<TypedMut<'scope, LentMut<'scope>>, Cause> {
         let TypedBlock { origin, count, datatype } = self.typed_block(place)?;
-        let loan = self.target(place.0).ok_or(Cause::Unsupported)?;
+        let loan = self.target(place.buffer).ok_or(Cause::Unsupported)?;
         Ok(TypedMut::lent(loan, count, datatype).with_origin(origin))
     }
 
@@ -49,7 +54,7 @@ impl<'scope> CollectiveMemory<'scope> {
     pub(super) fn typed_bytes<T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
-        place: Place,
+        place: BlockPlace,
     ) -> Result<u64, Cause> {
         let data = self.typed_source(place)?;
         scope.typed_bytes(&data)
@@ -66,8 +71,9 @@ impl<'scope> CollectiveMemory<'scope> {
     ) -> Result<(), Failed> {
         for buffer in [Buffer::Input, Buffer::Data] {
             for number in 0..self.typed_blocks(buffer).len() {
-                if let Err(cause) = self.typed_bytes(scope, (buffer, number)) {
-                    let error = self.wrong_block(comm, Error::new(operation, cause), (buffer, number));
+                let place = BlockPlace { buffer, number };
+                if let Err(cause) = self.typed_bytes(scope, place) {
+                    let error = self.wrong_block(comm, Error::new(operation, cause), place);
                     return Err(scope.keep_failure(&error));
                 }
             }
@@ -77,9 +83,9 @@ impl<'scope> CollectiveMemory<'scope> {
 
     /// The error of a block, with the rank that it is for or from.
     #[cold]
-    fn wrong_block(&self, comm: &Comm, error: Error, place: Place) -> Error {
+    fn wrong_block(&self, comm: &Comm, error: Error, place: BlockPlace) -> Error {
         let whose = match self.blocks.own {
-            None => Some(place.1 as u32),
+            None => Some(place.number as u32),
             // Among neighbours, blocks have the numbers of these.
             Some(schedule) => neighbor(schedule, comm, place),
         };
@@ -90,8 +96,8 @@ impl<'scope> CollectiveMemory<'scope> {
     pub(super) fn start_typed<T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
-        (comm, tag, peer): (&Comm, Tag, Rank),
-        place: Place,
+        MessageRoute { comm, tag, peer }: MessageRoute<'_>,
+        place: BlockPlace,
         receives: bool,
     ) -> Result<Option<Request<'scope>>, Failed> {
         let data = self.typed_source(place).and_then(|data| Ok((scope.typed_bytes(&data)?, data)));
@@ -114,8 +120,8 @@ impl<'scope> CollectiveMemory<'scope> {
     fn copy_typed<T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
-        into: Place,
-        from: Place,
+        into: BlockPlace,
+        from: BlockPlace,
     ) -> Result<(), Cause> {
         let (into, from) = (self.typed_target(into)?, self.typed_source(from)?);
         scope.copy_typed(&into, &from)
@@ -127,8 +133,8 @@ impl<'scope> Collective<'scope> {
     pub(super) fn copy_own<T: Transport, P: Platform>(
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
-        into: Place,
-        from: Place,
+        into: BlockPlace,
+        from: BlockPlace,
     ) -> Result<(), Failed> {
         self.memory.copy_typed(scope, into, from).map_err(|cause| {
             let failed = self.refuse(cause);
@@ -140,11 +146,11 @@ impl<'scope> Collective<'scope> {
 }
 
 /// The neighbour that a block is for or from, if it is there.
-fn neighbor(schedule: &dyn Schedule, comm: &Comm, place: Place) -> Option<u32> {
+fn neighbor(schedule: &dyn Schedule, comm: &Comm, place: BlockPlace) -> Option<u32> {
     let instance = Instance::new(comm.rank().0, comm.size(), 0, 1).ok()?;
     let mut steps = (0..schedule.rounds(&instance))
         .flat_map(|round| (0..).map_while(move |index| schedule.step(&instance, round, index)));
-    let is_it = |span: Span| (span.buffer, span.start) == place;
+    let is_it = |span: Span| span.buffer == place.buffer && span.start == place.number;
     steps.find_map(|step| match step {
         Step::Recv { from: rank, into: span } | Step::Send { to: rank, from: span } => {
             is_it(span).then_some(rank)

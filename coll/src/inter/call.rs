@@ -8,11 +8,12 @@ use zerocopy::IntoBytes;
 
 use super::{Root, algorithms};
 use crate::caller::Caller;
-use crate::collective::{Beginning, CallMemory, Collective, Input, Over, Planned};
+use crate::collective::{CallMemory, Collective, Input, Over, Planned};
 use crate::layout::Layout;
 use crate::op::{Element, Kernel};
+use crate::route::Beginning;
 use crate::schedule::divide;
-use crate::select::{Call, Options, Plan};
+use crate::select::{Call, CallSpec, Options, Plan};
 
 /// A collective over both groups of an intercommunicator, described and not yet begun. It is
 /// [run](Self::run), [started](Self::start), or made to be started many times
@@ -81,7 +82,7 @@ impl<'m> InterCall<'m> {
         inter: &Comm,
     ) -> Result<(), Error> {
         let (planned, lent) = self.planned(inter);
-        planned.run_on(caller, inter, lent)
+        planned.run(caller, inter, lent)
     }
 
     /// Starts it. The memory can be used again when the scope is over.
@@ -127,7 +128,8 @@ impl<'m> InterCall<'m> {
             scratch: divide(lent.scratch.len(), element_bytes).0,
             commutes: kernel.is_none_or(|kernel| kernel.commutes()),
         };
-        let planned = Planned::across(call, over, algorithms(operation), &options, kernel);
+        let spec = CallSpec { call, root: 0, kernel, candidates: algorithms(operation) };
+        let planned = Planned::across(&spec, over, &options);
         let planned = if of_unlike { of_longest(planned, count) } else { planned };
         let planned = match divided {
             Ok(_) => planned,
@@ -196,12 +198,13 @@ fn mean([_, given]: [Layout<'_>; 2], elements: usize, inter: &Comm) -> usize {
 /// Returns the plan for blocks of up to `count` elements. Ranks differ in their longest block, and
 /// all cut alike nevertheless: what two of them exchange ends for both alike.
 fn of_longest(mut planned: Planned, count: usize) -> Planned {
-    planned.call.count = count;
-    let call = planned.call;
-    planned.plan = planned.plan.and_then(|plan| match plan.algorithm.capacity(call.size, call.scratch) {
+    planned.query.spec.call.count = count;
+    let call = planned.query.spec.call;
+    let plan = |plan: Plan| match plan.algorithm.capacity(call.size, call.scratch) {
         0 => call.plan(plan.algorithm),
         most => Ok(Plan::in_turn(plan.algorithm, count.min(most))),
-    });
+    };
+    planned.settled = planned.settled.map(|settled| settled.and_then(plan));
     planned
 }
 

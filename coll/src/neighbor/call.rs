@@ -5,6 +5,7 @@ use core::fmt;
 use aldis_kernel::Error;
 use aldis_kernel::Scope;
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
+use aldis_kernel::plane::prelude::*;
 use zerocopy::IntoBytes;
 
 use super::{Linear, NeighborList};
@@ -12,9 +13,10 @@ use crate::algorithms::algorithms;
 use crate::algorithms::neighbor::NeighborAction;
 use crate::block_call::Division;
 use crate::caller::Caller;
-use crate::collective::{Beginning, BlockMemory, CallMemory, Collective, Input, Planned};
+use crate::collective::{BlockMemory, CallMemory, Collective, Input, Planned};
 use crate::layout::Layout;
 use crate::op::Element;
+use crate::route::Beginning;
 use crate::schedule::Schedule;
 use crate::select::{Call, CallSpec, Options};
 use crate::shared::{self, Around, GivenBlocks, Neighbors};
@@ -188,7 +190,7 @@ impl<'m> NeighborCall<'m> {
         caller: &mut impl Caller<'s, T, P>,
         neighbors: &NeighborList<'_>,
     ) -> Option<Result<(), Error>> {
-        if !T::HAS_CONTROL_SLOTS || !shared::is_in_control_slots(self.call.operation) {
+        if !T::HAS_CONTROL_SLOTS {
             return None;
         }
         let (options, call, comm) =
@@ -197,7 +199,10 @@ impl<'m> NeighborCall<'m> {
         let input = GivenBlocks { memory: &self.input, layout: self.given.layout };
         let neighbors = Neighbors { rank: comm.rank().0, entries, is_grid: neighbors.is_grid };
         let role = Around::new(&call, neighbors, input, self.divided.layout)?;
-        let done = options.try_fast_path_as(caller, comm, &call, &role, self.data)?;
+        if !options.tries_slots(caller.endpoint().tuning(comm), &call, &[]) {
+            return None;
+        }
+        let done = shared::try_run(caller, comm, &role, self.data)?;
         if done.is_ok() && role.is_long() { None } else { Some(done) }
     }
 
@@ -209,7 +214,7 @@ impl<'m> NeighborCall<'m> {
         neighbors: &NeighborList<'_>,
     ) -> Result<(), Error> {
         let planned = self.planned(neighbors);
-        planned.run_on(caller, &neighbors.comm, self.lent(neighbors))
+        planned.run(caller, &neighbors.comm, self.lent(neighbors))
     }
 }
 

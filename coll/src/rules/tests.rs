@@ -43,12 +43,12 @@ fn control_slots_are_for_those_who_have_them() {
     let open = Options::default();
     let ruling = |call: Call| InForce::everywhere(&RULES).ruling(&call, &open);
     let (_, broadcast) = ruling(Call::bcast::<u8>(4, 1 << 20)).unwrap();
-    assert!(broadcast.shares == Shares::IfThere && broadcast.options.open().is_some());
+    assert!(broadcast.preference == SlotPreference::IfThere && broadcast.options.open().is_some());
     let (_, scan) = ruling(Call::scan::<Sum, f64>(4, 1024, 1)).unwrap();
-    assert!(scan.shares == Shares::IfThere);
+    assert!(scan.preference == SlotPreference::IfThere);
     assert!(ruling(Call::scan::<Sum, f64>(4, 1025, 1)).is_none(), "a scan has no chunks");
     let among = Call { operation: Operation::NeighborAllgatherv, ..Call::bcast::<u8>(4, 1) };
-    assert!(ruling(among).unwrap().1.shares == Shares::IfThere);
+    assert!(ruling(among).unwrap().1.preference == SlotPreference::IfThere);
 }
 
 #[test]

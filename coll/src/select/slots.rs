@@ -1,6 +1,6 @@
 //! The facts that selection knows of the algorithm: its name and its cost.
 
-use aldis_kernel::hal::Operation;
+use aldis_kernel::hal::{Cause, Operation};
 
 use super::Call;
 use crate::schedule::{Algorithm, Instance, Schedule, Step, Work, is_among_neighbors, on_blocks};
@@ -49,7 +49,7 @@ pub(crate) const fn is_in_control_slots(operation: Operation) -> bool {
 /// and no rank knows them all, that is only seen there.
 pub(crate) const fn stands_in_control_slots(call: &Call) -> bool {
     use Operation::{Allgather, Allgatherv, Alltoallv, Alltoallw, Exscan, Gather, Gatherv, Scan, Scatterv};
-    let block = (call.count as u64).saturating_mul(call.element_bytes as u64);
+    let block = bytes(call);
     let bytes = match call.operation {
         Gatherv | Scatterv | Alltoallv | Alltoallw => 0,
         // How many neighbours there are is seen there, too.
@@ -71,6 +71,16 @@ pub(crate) const fn passes_in_chunks(call: &Call) -> bool {
 #[inline(always)]
 pub(crate) const fn is_too_long(call: &Call) -> bool {
     is_in_control_slots(call.operation) && !stands_in_control_slots(call) && !passes_in_chunks(call)
+}
+
+/// Bytes of the data of a call, or of its longest block.
+pub(crate) const fn bytes(call: &Call) -> u64 {
+    (call.count as u64).saturating_mul(call.element_bytes as u64)
+}
+
+/// Returns the cause of failure of what is too long for control slots.
+pub(crate) const fn too_long(call: &Call) -> Cause {
+    Cause::TooBig { len: bytes(call), max: SLOT_BYTES }
 }
 
 /// Elements that stand in a slot.

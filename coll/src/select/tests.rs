@@ -222,8 +222,10 @@ fn no_cliffs(call: fn(u32, usize) -> Call) {
 #[test]
 fn long_data_pass_through_chunks_unless_a_root_would_reduce_all_of_several_ranks() {
     let options = Options::default();
-    let shares = |call: Call| options.shares(&call, &call.select(algorithms(call.operation), &options));
-    let expected = if cfg!(target_pointer_width = "64") { Shares::IfThere } else { Shares::Never };
+    let shares =
+        |call: Call| options.slot_preference(&call, &call.select(algorithms(call.operation), &options));
+    let expected =
+        if cfg!(target_pointer_width = "64") { SlotPreference::IfThere } else { SlotPreference::Never };
     for (size, bytes, taken) in [(2, 64 << 10, expected), (2, 1 << 20, expected), (4, 1 << 20, expected)] {
         assert_eq!(shares(Call::bcast::<u8>(size, bytes)), taken);
         assert_eq!(shares(Call::allreduce::<Sum, f64>(size, bytes / 8, bytes / 8)), taken);
@@ -234,8 +236,8 @@ fn long_data_pass_through_chunks_unless_a_root_would_reduce_all_of_several_ranks
         (2, 64 << 10, expected),
         (2, 1 << 20, expected),
         (4, 64 << 10, expected),
-        (4, 1 << 20, Shares::Never),
-        (64, 64 << 10, Shares::Never),
+        (4, 1 << 20, SlotPreference::Never),
+        (64, 64 << 10, SlotPreference::Never),
     ] {
         assert_eq!(shares(Call::reduce::<Sum, f64>(size, bytes / 8, bytes / 8)), taken);
     }
@@ -256,10 +258,11 @@ fn what_stands_in_a_slot_is_for_slots_however_it_is_looked_at() {
             ];
             let ordered = calls.map(|call| Call { commutes: false, ..call });
             for call in calls.into_iter().chain(ordered) {
-                let by_price = options.shares(&call, &call.select(algorithms(call.operation), &options));
-                let at_once =
-                    cfg!(target_pointer_width = "64") && options.meets(&call, algorithms(call.operation));
-                assert_eq!(by_price != Shares::Never, at_once, "{call:?}");
+                let by_price =
+                    options.slot_preference(&call, &call.select(algorithms(call.operation), &options));
+                let at_once = cfg!(target_pointer_width = "64")
+                    && options.tries_slots([None; 2], &call, algorithms(call.operation));
+                assert_eq!(by_price != SlotPreference::Never, at_once, "{call:?}");
             }
         }
     }

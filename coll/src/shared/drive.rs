@@ -117,20 +117,32 @@ const LOOKS_A_ROLL_CALL: u32 = 64;
 /// The error of a collective that waits for another of this rank.
 pub(crate) const CROWDED: Cause = Cause::Full(Resource::ControlSlots);
 
-/// Checks that a call can be carried out by the slots of a communicator.
-///
-/// # Errors
-/// Why not.
-pub(crate) fn check(slots: Result<ControlSlots<'_>, Cause>, task: Task) -> Result<(), Cause> {
-    let shape = match slots {
-        // Whatever has nothing to do needs no slots, but a communicator.
-        Err(cause) if !task.is_idle() || matches!(cause, Cause::Stale | Cause::Intercommunicator) => {
-            return Err(cause);
-        }
-        Ok(slots) if !task.is_idle() => slots.shape(),
-        _ => return Ok(()),
-    };
-    Meeting::new(task, 0, &shape)?.map(drop).ok_or(Cause::Unsupported)
+/// The form in which control slots carry out a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SlotForm {
+    /// They hold all that a rank gives.
+    Whole,
+    /// They announce it, and it passes in the chunks beside them.
+    Chunks,
+}
+
+impl SlotForm {
+    /// Returns the form for a task on a communicator that has such slots.
+    ///
+    /// # Errors
+    /// Why it has none; [`Cause::TooBig`] for an element that is larger than a chunk, and for too
+    /// many chunks.
+    pub(crate) fn of(task: &Task, slots: Result<ControlSlotsShape, Cause>) -> Result<Self, Cause> {
+        let shape = match slots {
+            // Whatever has nothing to do needs no slots, but a communicator.
+            Err(cause) if !task.is_idle() || matches!(cause, Cause::Stale | Cause::Intercommunicator) => {
+                return Err(cause);
+            }
+            Ok(shape) if !task.is_idle() => shape,
+            _ => return Ok(Self::Whole),
+        };
+        Ok(if task.run(&shape)?.is_some() { Self::Chunks } else { Self::Whole })
+    }
 }
 
 /// Returns true if a call in which this rank has such a role is carried out by these slots.

@@ -3,17 +3,12 @@
 //! else comes - no rank for long, another operation, another length, a rank that is gone - is for
 //! the [`Meeting`] that goes on where this ends.
 
-use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
+use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
-use aldis_kernel::{Comm, ControlSlots, Endpoint, Error, Tuning};
+use aldis_kernel::{Comm, ControlSlots, Endpoint, Error};
 
-use super::Portions;
-use super::{HERE, Here, Meeting, Role, SharedStage, Task, drive};
+use super::{HERE, Here, Meeting, Role, SharedStage, drive};
 use crate::caller::Caller;
-use crate::rules::InForce;
-use crate::schedule::Candidate;
-use crate::select::{Call, CallSpec, Choice, Options, Shares, reduces};
-use crate::shared;
 
 /// Looks for what is missing, before the wait is one with a deadline: a cache line's journey and
 /// its writer's work many times over.
@@ -33,123 +28,39 @@ const CALLS_A_POLL: u32 = 32;
 /// Events that such a poll handles at most.
 const BUDGET: u32 = 16;
 
-impl Options {
-    /// Carries a blocking call out at once; `None`, and nothing done, if it is not for this.
-    #[inline(always)]
-    pub(crate) fn try_fast_path<'s, T: Transport, P: Platform>(
-        &self,
-        caller: &mut impl Caller<'s, T, P>,
-        comm: &Comm,
-        spec: &CallSpec,
-        data: &mut [u8],
-    ) -> Option<Result<(), Error>> {
-        let &CallSpec { ref call, root, kernel, candidates } = spec;
-        if matches!(call.operation, Operation::Scan | Operation::Exscan) {
-            return if T::HAS_CONTROL_SLOTS {
-                self.try_scan_fast_path(caller, comm, spec, data)
-            } else {
-                None
-            };
-        }
-        let meets = T::HAS_CONTROL_SLOTS && self.decide(|| caller.endpoint().tuning(comm), call, candidates);
-        let (Some(here), true) = (HERE, meets) else { return None };
-        let &Call { operation, size, element_bytes, .. } = call;
-        let rank = comm.rank().0;
-        let task = Task { operation, rank, size, root, bytes: data.len(), element_bytes, kernel };
-        meet(here, caller, comm, task, data)
-    }
-
-    /// Carries out a call in which this rank has such a role.
-    #[inline(always)]
-    pub(crate) fn try_fast_path_as<'s, T: Transport, P: Platform>(
-        &self,
-        caller: &mut impl Caller<'s, T, P>,
-        comm: &Comm,
-        call: &Call,
-        role: impl Role + Copy,
-        data: &mut [u8],
-    ) -> Option<Result<(), Error>> {
-        let meets = T::HAS_CONTROL_SLOTS && self.decide(|| caller.endpoint().tuning(comm), call, &[]);
-        let (Some(here), true) = (HERE, meets) else { return None };
-        if role.passes_chunks() {
-            let has_slots = caller.endpoint().control_slots(comm).is_ok();
-            return has_slots.then(|| drive::run(caller, comm, role, data));
-        }
-        meet(here, caller, comm, role, data)
-    }
-
-    /// Carries out a scan, which has nothing but its data.
-    #[inline(always)]
-    fn try_scan_fast_path<'s, T: Transport, P: Platform>(
-        &self,
-        caller: &mut impl Caller<'s, T, P>,
-        comm: &Comm,
-        spec: &CallSpec,
-        data: &mut [u8],
-    ) -> Option<Result<(), Error>> {
-        let portions = Portions::of_scan(spec, comm.rank().0, data.len());
-        self.try_fast_path_as(caller, comm, &spec.call, &portions, data)
-    }
-
-    /// Returns true if a call is to be carried out by control slots, by a rule or else by these
-    /// options.
-    #[inline(always)]
-    pub(crate) fn decide(
-        &self,
-        tuning: impl FnOnce() -> [Option<Tuning>; 2],
-        call: &Call,
-        candidates: &[Candidate],
-    ) -> bool {
-        match self.ruled(tuning, call) {
-            Some(shares) => shares != Shares::Never,
-            None => self.meets(call, candidates),
-        }
-    }
-
-    /// Returns the verdict of the rules on control slots for a call; `None` if no rule is for it.
-    #[inline]
-    fn ruled(&self, tuning: impl FnOnce() -> [Option<Tuning>; 2], call: &Call) -> Option<Shares> {
-        let tuning = tuning();
-        let open = self.open().filter(|_| tuning.iter().any(Option::is_some))?;
-        InForce::of(tuning).ruling(call, &open).map(|(_, ruling)| ruling.shares)
-    }
-
-    /// Returns true if a call is for control slots, if they are there. No other algorithm has fewer
-    /// rounds, nor fewer bytes on their way: so prices are asked only where a root reduces more
-    /// than it would otherwise.
-    #[inline(always)]
-    pub(crate) fn meets(&self, call: &Call, candidates: &[Candidate]) -> bool {
-        match self.choice {
-            _ if self.fixes_bits(call) => false,
-            Choice::Named(_) => false,
-            // A mistake for which the call gets an error elsewhere.
-            Choice::Auto if reduces(call.operation) && call.scratch == 0 => false,
-            _ if shared::is_in_control_slots(call.operation) => !shared::is_too_long(call),
-            Choice::Shared => true,
-            Choice::Auto if call.size == 2 || call.operation != Operation::Reduce => true,
-            Choice::Auto => self.shares(call, &call.select(candidates, self)) != Shares::Never,
-        }
-    }
-}
-
-/// Carries out a call whose slots say all; `None`, and nothing done, if it has none, or its bytes
-/// do not stand in them.
+/// Carries a blocking call out in control slots, for which it is; `None`, and nothing done, if its
+/// communicator has none, or its bytes do not stand in them.
 #[cfg_attr(
     not(target_pointer_width = "64"),
-    expect(unreachable_code, unused_variables, reason = "nothing meets where words have 32 bits")
+    expect(unreachable_code, unused_variables, reason = "there are none where words have 32 bits")
 )]
 #[inline(always)]
-fn meet<'s, R: Role + Copy, T: Transport, P: Platform>(
-    here: Here,
+pub(crate) fn try_run<'s, R: Role + Copy, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
     role: R,
     data: &mut [u8],
 ) -> Option<Result<(), Error>> {
+    let (Some(here), role) = (HERE, role) else { return None };
+    if role.passes_chunks() {
+        let has_slots = caller.endpoint().control_slots(comm).is_ok();
+        return has_slots.then(|| drive::run(caller, comm, role, data));
+    }
     let endpoint = caller.endpoint();
     let (mut slots, platform) = endpoint.control_slots_beside(comm).ok()?;
-    let mut encounter = Encounter::begin(&mut slots, role, data)?;
-    let mut settled = encounter.look(&mut slots, platform, data);
+    let task = role.task();
+    if task.is_idle() || task.root >= task.size || !role.fits(slots.shape().slot_bytes) {
+        return None;
+    }
+    let (number, stage) = (slots.begin(), SharedStage::Enter);
+    let mut encounter = Encounter { role, number, stage, next: 0, looks: 0 };
+    let mut settled = None;
+    if slots.admits(number) {
+        settled = encounter.look(&mut slots, platform, data);
+    } else {
+        // Not before another of this rank's own is over.
+        encounter.looks = LOOKS;
+    }
     while settled.is_none() && encounter.looks < LOOKS {
         endpoint.poll(BUDGET);
         settled = encounter.look_again(endpoint, comm, data);
@@ -180,32 +91,6 @@ struct Encounter<R> {
 }
 
 impl<R: Role + Copy> Encounter<R> {
-    /// Starts the communicator's next collective by slots and writes this rank's slot; `None`, and
-    /// nothing done, for what does not stand in slots.
-    #[inline(always)]
-    fn begin(slots: &mut ControlSlots<'_>, role: R, data: &[u8]) -> Option<Self> {
-        let task = role.task();
-        if task.is_idle() || task.root >= task.size || !role.fits(slots.shape().slot_bytes) {
-            return None;
-        }
-        let mut this = Self { role, number: slots.begin(), stage: SharedStage::Enter, next: 0, looks: 0 };
-        if slots.admits(this.number) {
-            this.enter(slots, data);
-        } else {
-            // Not before another of this rank's own is over.
-            this.looks = LOOKS;
-        }
-        Some(this)
-    }
-
-    /// Writes this rank's slot, if others read it and no rank reads it still for what stood there.
-    #[inline(always)]
-    fn enter(&mut self, slots: &mut ControlSlots<'_>, data: &[u8]) {
-        if !self.role.task().gives() || self.role.give(slots, self.number, data).is_ok() {
-            self.stage = SharedStage::Hear;
-        }
-    }
-
     /// Counts a look that found nothing; whether others are to have their turn.
     #[inline(always)]
     fn rests(&mut self, platform: &mut impl Platform) -> bool {
@@ -214,7 +99,8 @@ impl<R: Role + Copy> Encounter<R> {
         self.looks.is_multiple_of(LOOKS_A_POLL)
     }
 
-    /// Looks for the others' slots, for a while: `None` if one is not there, or not as expected.
+    /// Writes this rank's slot, if others read it and that is still to be done, and looks for
+    /// theirs, for a while: `None` if one is not there, or not as expected.
     #[inline(always)]
     fn look(
         &mut self,
@@ -223,17 +109,25 @@ impl<R: Role + Copy> Encounter<R> {
         data: &mut [u8],
     ) -> Option<Result<(), (Cause, Option<u32>)>> {
         while self.stage == SharedStage::Enter {
-            if self.looks >= LOOKS || self.rests(platform) {
+            // Another rank may still read what stood there.
+            if !self.role.task().gives() || self.role.give(slots, self.number, data).is_ok() {
+                self.stage = SharedStage::Hear;
+            } else if self.rests(platform) {
                 return None;
             }
-            self.enter(slots, data);
         }
         while self.next < self.role.task().size {
-            if self.role.listens_to(self.next) && !self.hears(slots) {
-                if self.rests(platform) {
-                    return None;
+            if self.role.listens_to(self.next) {
+                let is_heard = match slots.look(self.number, self.next) {
+                    Ok(Some(said)) => self.role.hear(self.next, said.note).is_ok(),
+                    _ => false,
+                };
+                if !is_heard {
+                    if self.rests(platform) {
+                        return None;
+                    }
+                    continue;
                 }
-                continue;
             }
             self.next += 1;
         }
@@ -256,14 +150,6 @@ impl<R: Role + Copy> Encounter<R> {
                 self.looks = LOOKS;
                 None
             }
-        }
-    }
-
-    #[inline(always)]
-    fn hears(&self, slots: &ControlSlots<'_>) -> bool {
-        match slots.look(self.number, self.next) {
-            Ok(Some(said)) => self.role.hear(self.next, said.note).is_ok(),
-            _ => false,
         }
     }
 

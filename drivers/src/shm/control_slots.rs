@@ -322,8 +322,9 @@ impl<O: SlotOrders> Own<O> {
     /// Makes it that of another communicator, whose ranks count from `start`.
     ///
     /// # Safety
-    /// As of [`SharedControl::open`](aldis_hal::SharedControl::open): what it was used for before is over on all
-    /// ranks, so that none reads here; `members` are those that `clear` will be told of.
+    /// The promise of [`SharedControl::open`](aldis_hal::SharedControl::open): what it was used for
+    /// before is over on all ranks, so that none reads here; `members` are those that `clear` will
+    /// be told of.
     pub(super) unsafe fn open(&mut self, context: u32, start: u32, members: u64) {
         // SAFETY: `at`'s caller vouched for the place.
         *self = Self { context, start, ..unsafe { Self::at(self.place) } };
@@ -389,12 +390,13 @@ impl<O: SlotOrders> Own<O> {
         }
         // SAFETY: `at`'s caller vouched for the place, of which this is a slot.
         let slot = unsafe { &*self.place.slot(number) };
-        // Written by this side alone, in `write_note`.
+        // Written by this side alone, in `publish`.
         let published = slot.sequence.load(Ordering::Relaxed);
         (published != number.wrapping_add(1)).then_some(slot)
     }
 
-    /// Writes the slot of a collective that is admitted, once; false while it is not free.
+    /// Writes the slot of a collective that is admitted and publishes it, once; false while it is
+    /// not free. Of a payload that was written where it stands there is nothing to copy.
     #[inline]
     pub(super) fn publish(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<bool, Cause> {
         if payload.len() > SLOT_PAYLOAD {
@@ -405,7 +407,13 @@ impl<O: SlotOrders> Own<O> {
         // published (`free_slot`); the payload fits, and it is memory of the caller, not of the
         // place.
         slot.payload.with_mut(|to| unsafe { copy_few(payload.as_ptr(), to.cast(), payload.len()) });
-        Self::write_note(slot, number, note);
+        let about = u32::from(note.operation) | u32::from(note.root) << 8 | ((note.bytes >> 32) as u32) << 16;
+        // SAFETY: no rank reads it, as above.
+        unsafe {
+            slot.bytes.with_mut(|cell| cell.write((note.bytes as u32).to_le()));
+            slot.about.with_mut(|cell| cell.write(about.to_le()));
+        }
+        slot.sequence.store(number.wrapping_add(1), O::PUBLISH);
         Ok(true)
     }
 
@@ -417,25 +425,6 @@ impl<O: SlotOrders> Own<O> {
         // published (`free_slot`); all of it has been initialised, and the borrow keeps this value
         // from publishing it.
         Some(unsafe { slice::from_raw_parts_mut(start, SLOT_PAYLOAD) })
-    }
-
-    /// Publishes the slot of a collective, if it was free.
-    pub(super) fn commit(&mut self, number: u32, note: Note) {
-        if let Some(slot) = self.free_slot(number) {
-            Self::write_note(slot, number, note);
-        }
-    }
-
-    /// Publishes a slot that no rank reads.
-    #[inline(always)]
-    fn write_note(slot: &ControlSlot, number: u32, note: Note) {
-        let about = u32::from(note.operation) | u32::from(note.root) << 8 | ((note.bytes >> 32) as u32) << 16;
-        // SAFETY: no rank reads it: the caller has it from `free_slot`, and it is not published.
-        unsafe {
-            slot.bytes.with_mut(|cell| cell.write((note.bytes as u32).to_le()));
-            slot.about.with_mut(|cell| cell.write(about.to_le()));
-        }
-        slot.sequence.store(number.wrapping_add(1), O::PUBLISH);
     }
 
     /// Notes that a collective is finished here.
@@ -507,8 +496,8 @@ impl<O: SlotOrders> Own<O> {
     /// Records how far all others have come.
     ///
     /// # Safety
-    /// The caller's promise of [`SharedControl::clear`](aldis_hal::SharedControl::clear): they have,
-    /// since what is before is written again.
+    /// The promise of [`SharedControl::clear`](aldis_hal::SharedControl::clear): they have, since
+    /// what is before is written again.
     pub(super) unsafe fn clear(&mut self, others: Progress) {
         let earlier = |one, other| if is_earlier(one, other) { one } else { other };
         let (floor, done) = (earlier(others.finished, self.floor), earlier(others.done, self.done));
@@ -544,7 +533,7 @@ unsafe fn copy_few(from: *const u8, to: *mut u8, len: usize) {
     unsafe {
         if len == 8 {
             to.cast::<[u8; 8]>().write(from.cast::<[u8; 8]>().read());
-        } else {
+        } else if len > 0 {
             aldis_hal::copy::copy_raw(from, to, len);
         }
     }

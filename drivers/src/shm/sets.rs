@@ -112,12 +112,6 @@ impl SharedControl for Shm<'_> {
         self.own_mut(set)?.slot(number)
     }
 
-    fn commit(&mut self, set: u32, number: u32, note: Note) {
-        if let Some(own) = self.own_mut(set) {
-            own.commit(number, note);
-        }
-    }
-
     #[inline]
     fn look(&self, set: u32, number: u32, peer: PeerId) -> Result<Option<Notice<'_>>, Cause> {
         self.their(set, peer)?.look(self.own(set)?, number)

@@ -118,12 +118,16 @@ impl ControlSlots<'_> {
         pack: impl FnOnce(&mut [u8]) -> Result<(), Cause>,
     ) -> Result<(), NotReady> {
         let mut finishing = self.rank;
-        if self.control.slot(self.set, number).is_none() {
+        if let Some(slot) = self.control.slot(self.set, number) {
+            pack(slot)?;
+        } else {
             (finishing, _) = self.refresh()?;
+            pack(self.control.slot(self.set, number).ok_or(NotReady::By(finishing))?)?;
         }
-        pack(self.control.slot(self.set, number).ok_or(NotReady::By(finishing))?)?;
-        self.control.commit(self.set, number, note);
-        Ok(())
+        match self.control.publish(self.set, number, note, &[])? {
+            true => Ok(()),
+            false => Err(NotReady::By(finishing)),
+        }
     }
 
     /// Returns what `rank` says of a collective that is not finished here; `None` if nothing yet.

@@ -56,7 +56,7 @@ fn a_control_slot_that_may_be_read_is_not_written_again() {
     let notice = reader.look(0, 0, PeerId(0)).unwrap().unwrap();
     assert_eq!(writer.publish(0, 0, note, b"again"), Ok(false));
     assert!(writer.slot(0, 0).is_none());
-    writer.commit(0, 0, Note { bytes: 4, ..note });
+    assert_eq!(writer.publish(0, 0, Note { bytes: 4, ..note }, &[]), Ok(false));
     assert_eq!(notice.payload, b"first");
     // The other one is still published when the first is finished.
     writer.finish(0, 0);
@@ -64,7 +64,7 @@ fn a_control_slot_that_may_be_read_is_not_written_again() {
     // A slot that was lent to be written is published once, too.
     assert_eq!(writer.begin(0), 2);
     writer.slot(0, 2).unwrap()[..5].copy_from_slice(b"third");
-    writer.commit(0, 2, note);
+    assert_eq!(writer.publish(0, 2, note, &[]), Ok(true));
     assert!(writer.slot(0, 2).is_none());
     assert_eq!(reader.begin(0), 2);
     assert_eq!(reader.look(0, 2, PeerId(0)).unwrap().unwrap().payload, b"third");

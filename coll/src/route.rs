@@ -1,0 +1,295 @@
+//! The way in which a call is carried out on a communicator: decided here, and nowhere else.
+//!
+//! Blocking, nonblocking and persistent calls ask, explanations ask, and so does MPI's C interface,
+//! which makes these calls. In this order the answer depends on
+//!
+//! | question | answered by |
+//! |---|---|
+//! | which algorithm, at which price? | the first rule that holds for the call, else its options |
+//! | are control slots preferred? | by name, by price, or never ([`SlotPreference`]) |
+//! | can they carry out what is begun like this? | [`Beginning`] |
+//! | has the communicator any, and do they hold the data? | the kernel's control slots |
+//! | is a rank on another node? | they as well: prices are those of far messages then |
+//! | are two levels cheaper? | the ranks that a node has ([`Options::node`]) |
+//!
+//! A blocking call of few bytes asks [`Options::tries_slots`] first, which gives the same answer
+//! before anything is priced or looked up. Where that is yes the call is made in the slots at once;
+//! [`RouteQuery::route`] is asked for what they decline.
+//!
+//! All ranks of a communicator find the same route: what it depends on they have alike.
+
+use aldis_kernel::hal::shared_control::ControlSlotsShape;
+use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
+use aldis_kernel::plane::prelude::*;
+use aldis_kernel::{Comm, Endpoint, Scope, Tuning};
+
+use crate::algorithms::algorithms;
+use crate::rules::{InForce, Origin, Ruling};
+use crate::schedule::{Candidate, Instance};
+use crate::select::{
+    Call, CallSpec, Choice, Options, Plan, Selected, SlotPreference, is_far, reduces, slots,
+};
+use crate::shared::{SlotForm, Task};
+
+/// The way in which a call is carried out.
+#[derive(Clone, Copy)]
+pub(crate) enum Route {
+    /// By control slots: they hold all that a rank gives, or they announce it and it passes in the
+    /// chunks beside them.
+    Slots(Task, SlotForm),
+    /// By messages, as planned here.
+    Messages(Plan),
+    /// Not at all, for this cause.
+    Refused(Cause),
+}
+
+impl Route {
+    /// Returns the plan of its messages.
+    ///
+    /// # Errors
+    /// Why there are none.
+    #[inline]
+    pub(crate) fn messages(self) -> Result<Plan, Cause> {
+        match self {
+            Self::Messages(plan) => Ok(plan),
+            Self::Refused(cause) => Err(cause),
+            Self::Slots(..) => Err(Cause::Unsupported),
+        }
+    }
+}
+
+/// The way in which a call is begun.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    /// By its call, which returns when it is over.
+    Blocking,
+    /// Like that, once [`Options::tries_slots`] was asked and the slots, if it said yes, were
+    /// found to be for something else, or have left a part of it to messages.
+    Declined,
+    /// By its call, as a nonblocking one.
+    Now,
+    /// By its call, and every rank waits for it: it takes the path of the blocking call.
+    Waited,
+    /// By [`Collective::start`](crate::Collective::start): its call only makes it.
+    Later,
+}
+
+impl Beginning {
+    /// Returns true if what is begun like this goes by control slots where they are preferred so.
+    /// What is on blocks, and a scan, has asked [`Options::tries_slots`] by then: a blocking one is
+    /// made in the slots at once, one that is waited for is started there if every rank knows that
+    /// they hold its blocks. What is made to be started has no state of that kind.
+    fn admits(self, operation: Operation, preference: SlotPreference) -> bool {
+        let is_whole = !slots::is_in_control_slots(operation);
+        match self {
+            _ if preference == SlotPreference::Never => false,
+            Self::Blocking => true,
+            Self::Declined | Self::Waited => is_whole,
+            Self::Now => is_whole && preference == SlotPreference::Named,
+            Self::Later => false,
+        }
+    }
+}
+
+/// The facts about communicators that a route depends on, of an endpoint or a scope.
+pub(crate) trait RouteFacts {
+    /// True if there are ever control slots.
+    const HAS_CONTROL_SLOTS: bool;
+
+    /// Returns the rules that hold on a communicator.
+    fn rules(&self, comm: &Comm) -> InForce;
+
+    /// Returns the shape of its control slots.
+    ///
+    /// # Errors
+    /// Why it has none: [`Cause::Unreachable`] if a rank is on another node.
+    fn slots(&mut self, comm: &Comm) -> Result<ControlSlotsShape, Cause>;
+}
+
+impl<T: Transport, P: Platform> RouteFacts for Endpoint<'_, T, P> {
+    const HAS_CONTROL_SLOTS: bool = T::HAS_CONTROL_SLOTS;
+
+    fn rules(&self, comm: &Comm) -> InForce {
+        InForce::of(self.tuning(comm))
+    }
+
+    fn slots(&mut self, comm: &Comm) -> Result<ControlSlotsShape, Cause> {
+        self.control_slots(comm).map(|slots| slots.shape())
+    }
+}
+
+impl<T: Transport, P: Platform> RouteFacts for Scope<'_, '_, '_, T, P> {
+    const HAS_CONTROL_SLOTS: bool = T::HAS_CONTROL_SLOTS;
+
+    fn rules(&self, comm: &Comm) -> InForce {
+        InForce::of(self.tuning(comm))
+    }
+
+    fn slots(&mut self, comm: &Comm) -> Result<ControlSlotsShape, Cause> {
+        self.control_slots(comm).map(|slots| slots.shape())
+    }
+}
+
+/// The decision of rules and options about a call, before its communicator is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decision {
+    /// The options, with what the rule says.
+    pub(crate) options: Options,
+    /// The selection by messages.
+    pub(crate) selected: Result<Selected, Cause>,
+    pub(crate) preference: SlotPreference,
+    /// The rule that has decided.
+    pub(crate) rule: Option<Origin>,
+}
+
+impl Decision {
+    /// Decides about a call by the first of these rules that is for it, else by its options.
+    pub(crate) fn new(call: &Call, candidates: &[Candidate], options: &Options, rules: InForce) -> Self {
+        let ruling = options.open().and_then(|open| rules.ruling(call, &open));
+        if let Some((rule, Ruling { options, selected, preference })) = ruling {
+            return Self { options, selected: Ok(selected), preference, rule: Some(rule) };
+        }
+        let selected = call.select(candidates, options).and_then(|selected| {
+            let crosses = selected.plan.algorithm.crosses();
+            if crosses { Err(Cause::Unsupported) } else { Ok(selected) }
+        });
+        let preference = options.slot_preference(call, &selected);
+        Self { options: *options, selected, preference, rule: None }
+    }
+
+    /// Returns it for a communicator of which a rank is on another node: unless an algorithm is
+    /// named, the cheapest at far prices, in two levels if that is cheaper still.
+    pub(crate) fn among_nodes(self, call: &Call) -> Self {
+        let Some(near) = self.options.open() else { return self };
+        let far = near.for_far();
+        let flat = call.select(algorithms(call.operation), &far);
+        let selected = match far.fixes_bits(call) {
+            true => flat,
+            false => call.select_in_two_levels(flat, &near),
+        };
+        Self { options: far, selected, ..self }
+    }
+}
+
+/// A call and how it is begun: what its route depends on, but for its communicator.
+#[derive(Clone, Copy)]
+pub(crate) struct RouteQuery {
+    pub(crate) spec: CallSpec,
+    pub(crate) options: Options,
+    pub(crate) beginning: Beginning,
+}
+
+impl RouteQuery {
+    /// Returns the route on a communicator.
+    pub(crate) fn route<F: RouteFacts>(&self, facts: &mut F, comm: &Comm) -> Route {
+        let CallSpec { call, candidates, .. } = &self.spec;
+        let mut decision = Decision::new(call, candidates, &self.options, facts.rules(comm));
+        if F::HAS_CONTROL_SLOTS {
+            return self.route_by(&mut decision, comm, || facts.slots(comm));
+        }
+        decision.selected.map_or_else(Route::Refused, |selected| Route::Messages(selected.plan))
+    }
+
+    /// Returns the route by a decision, on a communicator of which `slots` says what control slots
+    /// it has. The decision becomes what it is there.
+    pub(crate) fn route_by(
+        &self,
+        decision: &mut Decision,
+        comm: &Comm,
+        mut slots: impl FnMut() -> Result<ControlSlotsShape, Cause>,
+    ) -> Route {
+        let (call, preference) = (&self.spec.call, decision.preference);
+        let is_named = preference == SlotPreference::Named;
+        if self.beginning.admits(call.operation, preference) {
+            match self.task(comm).and_then(|task| Ok(Route::Slots(task, self.form(&task, slots())?))) {
+                Err(cause) if is_named => return Route::Refused(cause),
+                Ok(route) => return route,
+                Err(_) => {}
+            }
+        } else if is_named && self.beginning == Beginning::Declined {
+            return Route::Refused(self.declined(decision, slots()));
+        }
+        if decision.options.open().is_some() && is_far(slots().map(drop)) {
+            *decision = decision.among_nodes(call);
+        }
+        decision.selected.map_or_else(Route::Refused, |selected| Route::Messages(selected.plan))
+    }
+
+    /// Returns the form in which control slots of this shape carry out the call.
+    fn form(&self, task: &Task, slots: Result<ControlSlotsShape, Cause>) -> Result<SlotForm, Cause> {
+        let call = &self.spec.call;
+        if !slots::is_in_control_slots(call.operation) {
+            return SlotForm::of(task, slots);
+        }
+        let _ = slots?;
+        match slots::is_too_long(call) {
+            true => Err(slots::too_long(call)),
+            false if slots::stands_in_control_slots(call) => Ok(SlotForm::Whole),
+            false => Ok(SlotForm::Chunks),
+        }
+    }
+
+    /// Returns the reason why a call that names control slots, and that only slots that hold all
+    /// carry out, was declined by them.
+    #[cold]
+    fn declined(&self, decision: &Decision, slots: Result<ControlSlotsShape, Cause>) -> Cause {
+        let call = &self.spec.call;
+        match slots {
+            Err(cause) => cause,
+            Ok(_) if slots::is_too_long(call) || slots::bytes(call) > slots::SLOT_BYTES => {
+                slots::too_long(call)
+            }
+            Ok(_) => decision.selected.err().unwrap_or(Cause::Unsupported),
+        }
+    }
+
+    /// Returns the task of this rank in control slots.
+    fn task(&self, comm: &Comm) -> Result<Task, Cause> {
+        let CallSpec { call, root, kernel, .. } = self.spec;
+        let whole = Instance::new(comm.rank().0, comm.size(), root, call.count)?;
+        Ok(Task::new(&Call { size: whole.size(), ..call }, root, kernel, whole.rank()))
+    }
+}
+
+impl Options {
+    /// Returns true if a blocking call is to be made in control slots before anything else is
+    /// asked, by the rules that hold or else by these options: the beginning of
+    /// [`RouteQuery::route`]. Whether the communicator has slots that hold the data is found on the
+    /// way; if not, nothing is done.
+    ///
+    /// No other algorithm has fewer rounds, nor fewer bytes on their way: so prices are asked only
+    /// where a root reduces more than it would otherwise.
+    #[inline(always)]
+    pub(crate) fn tries_slots(
+        &self,
+        tuning: [Option<Tuning>; 2],
+        call: &Call,
+        candidates: &[Candidate],
+    ) -> bool {
+        if !cfg!(target_pointer_width = "64") {
+            return false;
+        }
+        if let Some(preference) = self.ruled(tuning, call) {
+            return preference != SlotPreference::Never;
+        }
+        match self.choice {
+            _ if self.fixes_bits(call) => false,
+            Choice::Named(_) => false,
+            // A mistake for which the call gets an error elsewhere.
+            Choice::Auto if reduces(call.operation) && call.scratch == 0 => false,
+            _ if slots::is_in_control_slots(call.operation) => !slots::is_too_long(call),
+            Choice::Shared => true,
+            Choice::Auto if call.size == 2 || call.operation != Operation::Reduce => true,
+            Choice::Auto => {
+                self.slot_preference(call, &call.select(candidates, self)) != SlotPreference::Never
+            }
+        }
+    }
+
+    /// Returns the preference by the rules for a call; `None` if no rule is for it.
+    #[inline]
+    fn ruled(&self, tuning: [Option<Tuning>; 2], call: &Call) -> Option<SlotPreference> {
+        let open = self.open().filter(|_| tuning.iter().any(Option::is_some))?;
+        InForce::of(tuning).ruling(call, &open).map(|(_, ruling)| ruling.preference)
+    }
+}
