@@ -17,6 +17,18 @@ pub(crate) fn two() -> Result<[usize; 2]> {
     }
 }
 
+/// The cores that were asked for, or [two] of the first.
+///
+/// # Errors
+/// Not two, or one twice; a machine that has no two.
+pub(crate) fn choose(named: &[usize]) -> Result<[usize; 2]> {
+    match *named {
+        [] => two(),
+        [one, other] if one != other => Ok([one, other]),
+        _ => bail!("--cores: name two cores that are not the same, such as 0,1"),
+    }
+}
+
 /// A core for each rank, round and round.
 pub(crate) fn of_ranks(two: [usize; 2], ranks: usize) -> Vec<usize> {
     two.into_iter().cycle().take(ranks).collect()
@@ -40,6 +52,12 @@ mod tests {
         assert_eq!(parse("0-2,5"), [0, 1, 2, 5]);
         assert_eq!(parse("3"), [3]);
         assert_eq!(parse(""), [0_usize; 0]);
+    }
+
+    #[test]
+    fn cores_are_two_or_refused() {
+        assert_eq!(choose(&[3, 1]).unwrap(), [3, 1]);
+        assert!([&[1, 1][..], &[1], &[0, 1, 2]].iter().all(|named| choose(named).is_err()));
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub(crate) struct BuildOrders<'a> {
 pub(crate) struct Programs {
     built: PathBuf,
     peers: PathBuf,
+    /// `aldis-run`: as built beside the native program, or as installed for programs in C alone.
+    launcher: PathBuf,
     /// The implementations that are there.
     pub(crate) ready: Vec<Implementation>,
     /// The names of those that are not, and why.
@@ -42,10 +44,14 @@ impl Programs {
     pub(crate) fn build(workspace: &Workspace, orders: &BuildOrders<'_>) -> Result<Self> {
         let &BuildOrders { profile, wanted, others, features } = orders;
         let (built, peers) = (workspace.target.join(profile), workspace.target.join("bench"));
-        let mut programs = Self { built, peers, ready: Vec::new(), lost: Vec::new() };
+        let mut programs =
+            Self { built, peers, launcher: PathBuf::new(), ready: Vec::new(), lost: Vec::new() };
+        programs.launcher = programs.installed().join("bin/aldis-run");
         let mut cargo = workspace::cargo();
         cargo.args(["build", "--profile", profile, "--quiet", "-p", "aldis-bench", "--bin", "bench_raw"]);
-        if wanted.iter().any(|one| Implementation::OWN.contains(one)) {
+        let is_native = |one: &Implementation| matches!(one, Implementation::Native | Implementation::Arena);
+        if wanted.iter().any(is_native) {
+            programs.launcher = programs.built.join("aldis-run");
             cargo.args(["--bin", "bench_aldis", "-p", "aldis-run", "--bin", "aldis-run"]);
         }
         cargo.args(others.iter().flat_map(|other| ["--bin", other])).args(features);
@@ -131,7 +137,7 @@ impl Programs {
 
     /// Returns true if `aldis-run` knows the transport.
     pub(crate) fn knows(&self, transport: Transport) -> Result<bool> {
-        let mut run = Command::new(self.built.join("aldis-run"));
+        let mut run = Command::new(&self.launcher);
         run.args(["-n", "1", "--transport", transport.name(), "--", "true"]);
         let status = run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
         // 2 is a wrong command line; what else becomes of `true` as a rank does not matter.
@@ -167,7 +173,7 @@ impl Programs {
                 raw
             }
             Implementation::Native | Implementation::Arena => {
-                let mut run = Command::new(self.built.join("aldis-run"));
+                let mut run = Command::new(&self.launcher);
                 let arena = if which == Implementation::Arena { ARENA } else { "0" };
                 run.args(["-n", &ranks, "--transport", transport.name(), "--arena", arena]);
                 run.arg(self.built.join("bench_aldis"));

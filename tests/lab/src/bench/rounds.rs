@@ -90,8 +90,9 @@ impl RoundField {
 }
 
 impl Bench {
-    pub(crate) fn new(programs: Programs) -> Result<Self> {
-        let (sockets, cores) = (Sockets::new()?, cores::two()?);
+    /// Starts the calibrator on two cores.
+    pub(crate) fn new(programs: Programs, cores: [usize; 2]) -> Result<Self> {
+        let sockets = Sockets::new()?;
         let socket = sockets.path("calibrator");
         let command = programs.command(Implementation::Raw, Transport::Shm, &socket, &cores);
         let calibrator = BenchGroup::start(command, &socket, cores.len())?;

@@ -46,6 +46,12 @@ pub(crate) struct BenchRun {
     /// Numbers of ranks, on two cores
     #[arg(long, value_delimiter = ',', default_value = "2,4", value_parser = clap::value_parser!(u8).range(2..=16))]
     ranks: Vec<u8>,
+    /// The two cores [default: the first two that are not one core's threads]
+    ///
+    /// Where cores share caches with some and not with others, a run on a pair of each kind shows
+    /// both placements.
+    #[arg(long, value_name = "CORE,CORE", value_delimiter = ',')]
+    cores: Vec<usize>,
     /// Transports by which messages travel
     #[arg(long, value_enum, value_delimiter = ',', default_value = "shm,tcp")]
     transport: Vec<Transport>,
@@ -84,6 +90,7 @@ impl BenchRun {
         let is_whole = self.rows.is_empty() && self.sizes.is_empty();
         let mut report = Report::default();
         let wanted = self.wanted(&rows, Implementation::missing, |line| report.missing.push(line))?;
+        let cores = cores::choose(&self.cores)?;
         let files = self.output.reserve()?;
         eprintln!("building {}", names(&wanted));
         let others = if is_whole { &OTHERS[..] } else { &[] };
@@ -94,7 +101,7 @@ impl BenchRun {
         }
         report.missing.extend(programs.lost.iter().cloned());
         let wanted = programs.ready.clone();
-        let mut bench = Bench::new(programs)?;
+        let mut bench = Bench::new(programs, cores)?;
         if is_whole {
             further_tables(&mut report)?;
         }
@@ -227,9 +234,13 @@ pub(super) fn step() -> Result<Outcome> {
             });
         }
     }
-    if let Err(error) = cores::two() {
-        return Ok(Outcome::Skipped { why: format!("{error:#}"), enable: "a machine with two cores".into() });
-    }
+    let cores = match cores::two() {
+        Ok(cores) => cores,
+        Err(error) => {
+            let enable = "a machine with two cores".into();
+            return Ok(Outcome::Skipped { why: format!("{error:#}"), enable });
+        }
+    };
     let [one, other] = Implementation::TESTED;
     let wanted = [Implementation::Raw, Implementation::Aldis, Implementation::Native, one, other];
     // Mostly built by the steps before.
@@ -243,7 +254,7 @@ pub(super) fn step() -> Result<Outcome> {
     if let Some(lost) = programs.lost.first() {
         bail!("{lost}");
     }
-    let mut bench = Bench::new(programs)?;
+    let mut bench = Bench::new(programs, cores)?;
     let mut report = Report::default();
     let item = |workload, bytes| CampaignItem { workload, bytes };
     let [pingpong, window, allreduce] =
