@@ -153,6 +153,14 @@ fn slots(text: &str) -> Result<u32, String> {
     count.ok_or_else(|| format!("`{text}` is no number of slots; a:2 gives host a two ranks"))
 }
 
+/// Gives each place so many slots, or as many times that as it takes for all ranks.
+pub fn with_slots(mut hosts: Vec<Listed>, each: u32, ranks: u32) -> Vec<Listed> {
+    let all = each.saturating_mul(hosts.len() as u32).max(1);
+    let slots = each.saturating_mul(ranks.div_ceil(all));
+    hosts.iter_mut().for_each(|host| host.slots = Some(slots));
+    hosts
+}
+
 /// The ranks that each place gets: in the order of the list, each as many as it has slots (one if
 /// none are given); what is left then is spread evenly over those without a number. A place that is
 /// listed twice is one place.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{ArgAction, CommandFactory, Parser, ValueEnum};
 
+use crate::command_line::own_name;
 use crate::hosts::{self, Share};
 use crate::programs::ProgramPart;
 use crate::tcp_options::TcpOptions;
@@ -50,6 +51,11 @@ pub struct Options {
     /// A file of hosts, one a line: HOST, HOST:K or HOST slots=K; # begins a comment
     #[arg(long, value_name = "FILE", conflicts_with = "hosts")]
     pub hostfile: Option<PathBuf>,
+
+    /// Ranks that each host takes in turn, whatever the list says of it; more than fit are spread
+    /// evenly
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    pub per_host: Option<u32>,
 
     /// The command that runs another on a host: it is given the host and the command
     #[arg(long, value_name = "COMMAND", default_value = "ssh", value_parser = shell)]
@@ -230,23 +236,27 @@ impl Options {
     /// of them.
     pub fn take(&mut self, others: Vec<ProgramPart>) {
         if let Err(text) = self.join(others) {
-            Self::command().error(ErrorKind::ValueValidation, text).exit();
+            Self::command().bin_name(own_name()).error(ErrorKind::ValueValidation, text).exit();
         }
     }
 
     /// Ends the program with an error if the options contradict each other.
     pub fn check(&self) {
         if let Err(text) = self.shares() {
-            Self::command().error(ErrorKind::ValueValidation, text).exit();
+            Self::command().bin_name(own_name()).error(ErrorKind::ValueValidation, text).exit();
         }
     }
 
     /// The ranks that each host gets.
     pub fn shares(&self) -> Result<Vec<Share>, String> {
-        let listed = match &self.hostfile {
+        let listed: Vec<_> = match &self.hostfile {
             Some(path) => hosts::file(path)?,
             None if self.hosts.is_empty() => hosts::list("localhost")?,
             None => self.hosts.concat(),
+        };
+        let listed = match self.per_host {
+            Some(each) => hosts::with_slots(listed, each, self.plan.ranks),
+            None => listed,
         };
         let shares = hosts::share_out(self.plan.ranks, &listed)?;
         if self.transport == TransportName::Shm && shares.len() > 1 {
@@ -436,6 +446,12 @@ mod tests {
         let shares = options.shares().unwrap();
         let ranks: Vec<(u32, u32)> = shares.iter().map(|share| (share.first, share.ranks)).collect();
         assert_eq!(ranks, [(0, 1), (1, 2), (3, 2)]);
+        for (line, ranks) in
+            [("-n 4 --host a,b:3 --per-host 2", [2, 2]), ("-n 7 --host a,b --per-host 2", [4, 3])]
+        {
+            let shares = parse(&format!("aldis-run {line} prog")).unwrap().shares().unwrap();
+            assert!(shares.iter().map(|share| share.ranks).eq(ranks), "{line}");
+        }
         let [(name, value), (path, _)] = options.environment.as_slice() else { panic!("two variables") };
         assert_eq!((name.to_str(), value.to_str(), path.to_str()), (Some("A"), Some("b=c"), Some("PATH")));
     }

@@ -74,7 +74,7 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             // No output is left to report to where this fails.
-            let _ = writeln!(stderr(), "aldis-run: {error}");
+            let _ = writeln!(stderr(), "{}: {error}", command_line::own_name());
             ExitCode::FAILURE
         }
     }
@@ -82,5 +82,5 @@ fn main() -> ExitCode {
 
 /// The exit code of a question that was answered.
 fn said(answer: Result<(), Lost>) -> ExitCode {
-    answer.map_or_else(|lost| output::failed("aldis-run", &lost), |()| ExitCode::SUCCESS)
+    answer.map_or_else(|lost| output::failed(command_line::own_name(), &lost), |()| ExitCode::SUCCESS)
 }

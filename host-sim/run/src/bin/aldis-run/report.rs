@@ -3,6 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
+use aldis_run::command_line::own_name;
 use aldis_sys::signal::Signal;
 use serde::Serialize;
 
@@ -163,7 +164,7 @@ impl FailureReport<'_> {
 
 impl fmt::Display for FailureReport<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("aldis-run: ")?;
+        write!(f, "{}: ", own_name())?;
         self.headline(f)?;
         let count = self.others().count();
         if count > 0 {

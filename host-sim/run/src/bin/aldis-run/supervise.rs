@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::Instant;
 
 use aldis_linux::tcp::JobKey;
+use aldis_run::command_line::own_name;
 use aldis_run::hosts::Share;
 use aldis_run::options::Options;
 use aldis_sys::Errno;
@@ -299,9 +300,10 @@ impl<'a> Supervisor<'a> {
         }
         let Some(host) = self.hosts.get(place).filter(|host| host.share.ranks > cores) else { return };
         let (ranks, several) = (host.share.ranks, self.hosts.len() > 1);
+        let name = own_name();
         let at = if several { format!(" on {}", host.share.place) } else { String::new() };
         self.relay.note(&format!(
-            "aldis-run: note: {ranks} ranks{at} share {cores} cores; they yield to each other while they wait"
+            "{name}: note: {ranks} ranks{at} share {cores} cores; they yield to each other while they wait"
         ));
     }
 
@@ -451,7 +453,7 @@ impl<'a> Supervisor<'a> {
         let lost = lost.into_iter().filter_map(|(kind, name)| Some((self.relay.fault(kind)?, name)));
         let unheard = self.relay.missed().iter().fold(code, |code, text| {
             // Said in vain where standard error is closed.
-            let _ = complain(&format_args!("aldis-run: {text}"));
+            let _ = complain(&format_args!("{}: {text}", own_name()));
             code.max(1)
         });
         lost.fold(unheard, |code, (errno, name)| {
@@ -462,7 +464,8 @@ impl<'a> Supervisor<'a> {
                 let what = "what the ranks have printed there is lost";
                 // Said in vain where it is of the errors themselves.
                 let _ = complain(&format_args!(
-                    "aldis-run: write to standard {name} failed: {}; {what}",
+                    "{}: write to standard {name} failed: {}; {what}",
+                    own_name(),
                     errno.desc()
                 ));
                 1

@@ -7,6 +7,7 @@ mod options;
 
 use std::ffi::OsString;
 use std::io::{Error, ErrorKind};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -25,16 +26,22 @@ Usage: aldis-mpiexec [OPTIONS] PROGRAM [ARGS] [: [OPTIONS] PROGRAM [ARGS]]...
 Options of each program:
   -n, -np N             ranks that run it; 1 if not given
   -env NAME VALUE       a variable for their environment
+  -envlist NAME,...     variables that they get as they are here
   -wdir FOLDER          the folder in which they start
 
 Options of the job:
   -genv NAME VALUE      a variable for every rank's environment
-  -x NAME[=VALUE]       the same; without a value as it is here
+  -genvlist NAME,...    variables that every rank gets as they are here
+  -x NAME[=VALUE]       a variable for every rank; without a value as it is here
   -host HOST[:K],...    hosts, each with K ranks; also -hosts, -H
   -f FILE               a file of hosts; also -hostfile, -machinefile
+  -ppn K                ranks that each host takes; also -perhost, -npernode, -N, -map-by ppr:K:node
+  -configfile FILE      programs with their options, one a line; also -app
   -timeout SECONDS      ends the job after so long, with exit code 124; also MPIEXEC_TIMEOUT
   -transport NAME       auto, shm or tcp; also ALDIS_MPI_TRANSPORT
   -bind-to core|none    pins ranks to cores
+  -iface NAME,...       interfaces for TCP
+  -version, -V          says which version this is
   -l                    puts each rank in front of its lines; also -prepend-rank, -tag-output
   -q                    keeps notes to itself; also -quiet
   -oversubscribe, -allow-run-as-root, -genvall: as it is anyway
@@ -60,8 +67,10 @@ fn search_path(lib: &Path) -> OsString {
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let said = match options::read(&words) {
-        Ok(Asked::Run(job)) => return run(job),
+    let prefix = prefix();
+    let lib = prefix.as_ref().map(|prefix| prefix.join("lib")).unwrap_or_default();
+    let said = match options::read(&words, lib.as_os_str()) {
+        Ok(Asked::Run(job)) => return run(job, prefix),
         Ok(Asked::Help) => output::print(HELP),
         Ok(Asked::Version) => output::print(concat!("aldis-mpiexec ", env!("CARGO_PKG_VERSION"), "\n")),
         Err(why) => {
@@ -72,16 +81,16 @@ fn main() -> ExitCode {
     said.map_or_else(|lost| output::failed(NAME, &lost), |()| ExitCode::SUCCESS)
 }
 
-/// Becomes `aldis-run`.
-fn run(job: Job) -> ExitCode {
-    let Some(prefix) = prefix() else {
+/// Becomes `aldis-run`, which calls itself by this program's name.
+fn run(job: Job, prefix: Option<PathBuf>) -> ExitCode {
+    let Some(prefix) = prefix else {
         return output::failed(NAME, &Error::other("cannot tell where it is installed"));
     };
     let mut path = OsString::from("LD_LIBRARY_PATH=");
     path.push(search_path(&prefix.join("lib")));
     let launcher = prefix.join("bin/aldis-run");
     let mut command = Command::new(&launcher);
-    command.arg("--any-program").arg("--genv").arg(path);
+    command.arg0(NAME).arg("--any-program").arg("--genv").arg(path);
     // What is said on the command line goes before the environment and what is usual.
     let mut usual = |option: &str, value: OsString| {
         if !job.options.iter().any(|word| word == option) {
