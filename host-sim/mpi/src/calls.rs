@@ -2,6 +2,7 @@
 //! below.
 
 pub(crate) mod attributes;
+pub(crate) mod binary;
 pub(crate) mod buffers;
 pub(crate) mod collectives;
 pub(crate) mod communicators;

@@ -6,7 +6,7 @@ use core::ffi::{c_char, c_int, c_void};
 use crate::abi::Status;
 #[cfg_attr(not(test), expect(clippy::wildcard_imports, reason = "all that there are"))]
 use crate::calls::{
-    attributes::*, buffers::*, collectives::calls::*, collectives::neighbors::*, communicators::*,
+    attributes::*, binary::*, buffers::*, collectives::calls::*, collectives::neighbors::*, communicators::*,
     completion::*, constructors::arrays::*, constructors::*, datatypes::*, environment::*, errors::*,
     from_groups::*, groups::*, info::*, messages::probes::*, messages::*, operations::*, packing::*,
     partitioned::*, predefined::*, requests::*, status::*, tools::*, topologies::*, unsupported::*,

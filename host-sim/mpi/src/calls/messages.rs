@@ -89,6 +89,7 @@ impl OutgoingMessage {
         number: c_int,
         handle: Handle,
     ) -> Result<Self, CallFault> {
+        let data = if to == MPI_PROC_NULL { data.without_peer() } else { data };
         Ok(Self { handle, comm: communicators::of(handle)?, data, to: rank(to)?, tag: tag(number)?, mode })
     }
 
@@ -204,6 +205,7 @@ struct IncomingMessage {
 impl IncomingMessage {
     #[inline]
     fn new(data: ProgramData, from: c_int, number: c_int, handle: Handle) -> Result<Self, CallFault> {
+        let data = if from == MPI_PROC_NULL { data.without_peer() } else { data };
         Ok(Self {
             handle,
             comm: communicators::of(handle)?,

@@ -3,10 +3,9 @@
 
 use core::ffi::{c_char, c_int};
 
-use crate::abi::{Handle, MPI_COMM_SELF, MPI_FILE_NULL, MPI_SESSION_NULL, MPI_WIN_NULL, Status};
+use crate::abi::{Handle, MPI_COMM_SELF, Status};
 use crate::fault::CallFault;
 use crate::ffi::{Address, Ptr};
-use crate::objects::errors;
 
 macro_rules! unsupported {
     ($(fn $name:ident($($arg:ident: $kind:ty),* $(,)?) on $comm:expr;)*) => {$(
@@ -17,26 +16,7 @@ macro_rules! unsupported {
     )*};
 }
 
-/// Calls the error handler, and returns the null handle.
-fn no_handle(function: &str, null: Handle) -> Handle {
-    errors::raise(function, MPI_COMM_SELF, &CallFault::unsupported());
-    null
-}
-
-mpi! { fn MPI_File_fromint(_file: c_int) -> Handle { no_handle("MPI_File_fromint", MPI_FILE_NULL) } }
-mpi! { fn MPI_Session_fromint(_session: c_int) -> Handle { no_handle("MPI_Session_fromint", MPI_SESSION_NULL) } }
-mpi! { fn MPI_Win_fromint(_win: c_int) -> Handle { no_handle("MPI_Win_fromint", MPI_WIN_NULL) } }
-
 unsupported! {
-    fn MPI_Abi_get_fortran_booleans(
-        logical_size: c_int, logical_true: Address, logical_false: Address, is_set: Ptr<c_int>,
-    ) on MPI_COMM_SELF;
-    fn MPI_Abi_get_fortran_info(info: Ptr<Handle>) on MPI_COMM_SELF;
-    fn MPI_Abi_get_info(info: Ptr<Handle>) on MPI_COMM_SELF;
-    fn MPI_Abi_set_fortran_booleans(
-        logical_size: c_int, logical_true: Address, logical_false: Address,
-    ) on MPI_COMM_SELF;
-    fn MPI_Abi_set_fortran_info(info: Handle) on MPI_COMM_SELF;
     fn MPI_Accumulate(
         origin_addr: Address, origin_count: c_int, origin_datatype: Handle, target_rank: c_int,
         target_disp: isize, target_count: c_int, target_datatype: Handle, op: Handle, win: Handle,
@@ -211,7 +191,6 @@ unsupported! {
         fh: Handle, disp: i64, etype: Handle, filetype: Handle, datarep: Ptr<c_char>, info: Handle,
     ) on MPI_COMM_SELF;
     fn MPI_File_sync(fh: Handle) on MPI_COMM_SELF;
-    fn MPI_File_toint(file: Handle) on MPI_COMM_SELF;
     fn MPI_File_write(
         fh: Handle, buf: Address, count: c_int, datatype: Handle, status: Ptr<Status>,
     ) on MPI_COMM_SELF;
@@ -359,7 +338,6 @@ unsupported! {
     fn MPI_Session_iflush_buffer(session: Handle, request: Ptr<Handle>) on MPI_COMM_SELF;
     fn MPI_Session_init(info: Handle, errhandler: Handle, session: Ptr<Handle>) on MPI_COMM_SELF;
     fn MPI_Session_set_errhandler(session: Handle, errhandler: Handle) on MPI_COMM_SELF;
-    fn MPI_Session_toint(session: Handle) on MPI_COMM_SELF;
     fn MPI_Unpublish_name(service_name: Ptr<c_char>, info: Handle, port_name: Ptr<c_char>) on MPI_COMM_SELF;
     fn MPI_Win_allocate(
         size: isize, disp_unit: c_int, info: Handle, comm: Handle, baseptr: Address, win: Ptr<Handle>,
@@ -419,7 +397,6 @@ unsupported! {
     fn MPI_Win_start(group: Handle, assert: c_int, win: Handle) on MPI_COMM_SELF;
     fn MPI_Win_sync(win: Handle) on MPI_COMM_SELF;
     fn MPI_Win_test(win: Handle, flag: Ptr<c_int>) on MPI_COMM_SELF;
-    fn MPI_Win_toint(win: Handle) on MPI_COMM_SELF;
     fn MPI_Win_unlock(rank: c_int, win: Handle) on MPI_COMM_SELF;
     fn MPI_Win_unlock_all(win: Handle) on MPI_COMM_SELF;
     fn MPI_Win_wait(win: Handle) on MPI_COMM_SELF;

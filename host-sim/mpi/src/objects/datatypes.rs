@@ -193,7 +193,7 @@ pub(crate) enum ContiguousData {
     Elements(Region, u64, Committed),
 }
 
-/// The piece that a call names, if it is one.
+/// The piece that a call names, if it is one in memory.
 #[inline(always)]
 pub(crate) fn piece(
     address: Address,
@@ -202,7 +202,7 @@ pub(crate) fn piece(
 ) -> Result<Option<ContiguousData>, CallFault> {
     match count {
         0..=PIECE_COUNT_MAX if is_raw(datatype) => {
-            address.region(0, count as usize).map(|bytes| Some(ContiguousData::Bytes(bytes)))
+            Ok(address.region(0, count as usize).ok().map(ContiguousData::Bytes))
         }
         0..=PIECE_COUNT_MAX => elements(address, count, datatype),
         _ => Ok(None),
@@ -215,8 +215,8 @@ pub(crate) fn piece(
 fn elements(address: Address, count: i64, datatype: Handle) -> Result<Option<ContiguousData>, CallFault> {
     let found = look(datatype, |known| known.makes_pieces.then_some((known.size, known.committed)));
     let Ok(Some((size, committed))) = found else { return Ok(None) };
-    let memory = address.region(0, count.wrapping_mul(size) as usize);
-    memory.map(|memory| Some(ContiguousData::Elements(memory, count as u64, committed)))
+    let memory = address.region(0, count.wrapping_mul(size) as usize).ok();
+    Ok(memory.map(|memory| ContiguousData::Elements(memory, count as u64, committed)))
 }
 
 const fn is_raw(datatype: Handle) -> bool {
@@ -253,6 +253,12 @@ impl ProgramData {
             0..=PIECE_COUNT_MAX if datatype == MPI_BYTE => Ok(Self::of_bytes(address, count as usize)),
             _ => Self::described(address, count, datatype),
         }
+    }
+
+    /// Returns the data of a message that goes to no process or comes from none: nothing, in
+    /// whatever buffer. `MPI_IN_PLACE` is none.
+    pub(crate) fn without_peer(self) -> Self {
+        if self.address.is_in_place() { self } else { Self::of_bytes(Address::NULL, 0) }
     }
 
     /// So many bytes.

@@ -26,6 +26,7 @@ const PROGRAMS: &[(&str, &[u32], &[&str])] = &[
     ("buffers", &[1, 2], &["shm", "tcp"]),
     ("types", &[1, 2], &["shm"]),
     ("aliased", &[1, 2, 3], &["shm", "tcp"]),
+    ("nothing", &[1, 2, 3], &["shm", "tcp"]),
     ("lifetimes", &[1, 2, 3], &["shm", "tcp"]),
     ("freeing", &[1, 2, 3], &["shm", "tcp"]),
     ("misplaced", &[1, 2, 3], &["shm"]),

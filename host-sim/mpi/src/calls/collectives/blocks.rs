@@ -50,7 +50,8 @@ impl RankBlocks {
         datatype: Handle,
         size: u32,
     ) -> Result<Self, CallFault> {
-        let stride = look(datatype, |known| known.extent)?.saturating_mul(count);
+        // Nothing may be of no type.
+        let stride = if count == 0 { 0 } else { look(datatype, |known| known.extent)?.saturating_mul(count) };
         let part = |rank: u32| {
             let start = address.shifted(stride.saturating_mul(rank.into()));
             // SAFETY: the caller's promise.

@@ -109,10 +109,15 @@ fn take_up(
     })
 }
 
+/// Returns the memory for a message, which may be missing if nothing comes.
+fn place_for(message: Ptr<Handle>, data: ProgramData) -> Result<ProgramData, CallFault> {
+    if message.get()? == MPI_MESSAGE_NO_PROC { Ok(data) } else { data.there() }
+}
+
 mpi! { fn MPI_Mrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr<Handle>, status: Ptr<Status>) on MPI_COMM_SELF => {
     // SAFETY: the arguments are the program's, which keeps the data there until this is over
     // (MPI 5.0, 3.7).
-    let data = unsafe { ProgramData::new(data, count, datatype) }?.there()?;
+    let data = place_for(message, unsafe { ProgramData::new(data, count, datatype) }?)?;
     let found = match take_matched(message)? {
         None => Ok(from_proc_null()),
         Some((comm, matched)) => {
@@ -131,7 +136,7 @@ mpi! { fn MPI_Imrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr
     request.check_place()?;
     // SAFETY: the arguments are the program's, which keeps the data there until this is over
     // (MPI 5.0, 3.7).
-    let data = unsafe { ProgramData::new(data, count, datatype) }?.there()?;
+    let data = place_for(message, unsafe { ProgramData::new(data, count, datatype) }?)?;
     let handle = match take_matched(message)? {
         None => requests::of_done(MPI_COMM_SELF, from_proc_null())?,
         Some((comm, matched)) => {
