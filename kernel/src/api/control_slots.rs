@@ -11,16 +11,16 @@
 //! node, has none, and a caller that asks gets an error; that is decided at the first use, and
 //! holds for the life of the communicator.
 //!
-//! **Who reads.** A rank reads the control slots of those in its own group of the communicator, and only
-//! where they are opened by the same name; and a rank writes nothing again before all in *its*
+//! **Who reads.** A rank reads the control slots of those in its own group of the communicator, and
+//! only where they are opened by the same name; and a rank writes nothing again before all in *its*
 //! group have come past it. That is sound since no two ranks that reach each other use sets of one
 //! name with unlike groups: the name of world has its size in it, and a rank that takes another
 //! communicator in compares its group with those of all ranks that have it already. If they are
 //! unlike, which is a mistake of the program, the rank has no control slots in it. Handles are not
 //! trusted: a rank's place in a communicator is that of its table. An
 //! endpoint whose communicators have control slots keeps its transport
-//! ([`try_transport_mut`](Endpoint::try_transport_mut)), and a slot of the table whose control slots
-//! another rank may still read is not free.
+//! ([`try_transport_mut`](Endpoint::try_transport_mut)), and a slot of the table whose control
+//! slots another rank may still read is not free.
 
 use aldis_hal::shared_control::{ControlSlotsShape, Note, Notice, Progress, is_earlier};
 use aldis_hal::{Activity, Cause, PeerId, Platform, Resource, Transport};
@@ -390,7 +390,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.within.endpoint.control_slots(comm)
     }
 
-    /// See [`ScopePlane::go_on_by_control_slots`](crate::plane::ScopePlane::go_on_by_control_slots).
+    /// See
+    /// [`ScopePlane::go_on_by_control_slots`](crate::plane::ScopePlane::go_on_by_control_slots).
     pub(crate) fn go_on_by_control_slots(&mut self) {
         self.by_control_slots = true;
     }

@@ -14,8 +14,8 @@
 //!   [`release`](EndpointPlane::release) or [`discard`](EndpointPlane::discard). That all members
 //!   put it into the same slot, with the same generation and the same members, before any of them
 //!   uses it, is for the library to see to, by [offers](EndpointPlane::context_offer) and turns. If
-//!   they do not, messages go astray, but memory is safe: [`ControlSlots`] are there only for those who
-//!   name the same members.
+//!   they do not, messages go astray, but memory is safe: [`ControlSlots`] are there only for those
+//!   who name the same members.
 //! - **Memory.** Memory that is lent to a scope is given back when the scope ends, whatever a
 //!   library does. [`combine`](ScopePlane::combine) works on what no request is using.
 //! - **Control slots.** [`ControlSlots`] are there for a communicator on all its ranks or on none.

@@ -53,8 +53,8 @@ const CALLS: [(&str, &str, &str); 22] = [
 ///
 /// The count is of the calls as a user makes them, checks of their arguments and all, with their
 /// share of the credits that go back, and does not vary with the machine's mood. Each has a name in
-/// its interface and a type of data; native messages are of bytes or of one f64. It needs valgrind and a C
-/// compiler (Debian: apt-get install valgrind gcc).
+/// its interface and a type of data; native messages are of bytes or of one f64. It needs valgrind
+/// and a C compiler (Debian: apt-get install valgrind gcc).
 #[derive(Args)]
 pub(crate) struct Instructions {
     /// Print one JSON object a line instead of the table; interface, call and datatype together
