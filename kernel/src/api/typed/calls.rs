@@ -1,6 +1,6 @@
 //! The calls that take typed data.
 
-use aldis_hal::{Cause, Operation, Platform, Transport};
+use aldis_hal::{Cause, Handle, Operation, Platform, Transport};
 
 use super::{OfScope, Typed, TypedMut};
 use crate::api::call::CallSubject;
@@ -172,9 +172,21 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         to: Rank,
         tag: Tag,
     ) -> Result<Started, Failed> {
-        if let Some(status) = self.try_send_plain(comm, data, to, tag) {
-            return Ok(Started::Done(status));
+        match self.try_send_plain(comm, data, to, tag) {
+            0 => self.queue_send_typed(comm, data, to, tag),
+            bytes => Ok(Started::Done(Status { source: to, tag, bytes: bytes as u64 })),
         }
+    }
+
+    /// Starts a typed send that something is unusual about.
+    #[inline(never)]
+    fn queue_send_typed(
+        &mut self,
+        comm: &Comm,
+        data: &Elements,
+        to: Rank,
+        tag: Tag,
+    ) -> Result<Started, Failed> {
         let target = self.engine.comms.target(comm, to, tag);
         let started = target.and_then(|target| self.engine.send_typed(target, data));
         let started = started.or_else(|cause| self.unless_null(CallSubject::send(comm, to, tag), cause))?;
@@ -297,6 +309,7 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     /// [`Cause::TooBig`] if the memory does not reach as far as the data, [`Cause::Stale`] for a
     /// type that was freed, a full request table; the rest as [`isend`](Self::isend) and
     /// [`Endpoint::send_typed`].
+    #[inline]
     pub fn isend_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
@@ -309,6 +322,7 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     }
 
     /// See [`ScopePlane::start_send_typed`](crate::plane::ScopePlane::start_send_typed).
+    #[inline]
     pub(crate) fn start_send_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
@@ -316,7 +330,14 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
         to: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Failed> {
-        let started = self.within.endpoint.start_send_typed(comm, &data.data, to, tag)?;
+        let endpoint = &mut *self.within.endpoint;
+        if FAST_PATHS {
+            let bytes = endpoint.try_send_plain(comm, &data.data, to, tag) as u64;
+            if bytes > 0 {
+                return Ok(Request::new(Stage::Done(Status { source: to, tag, bytes })));
+            }
+        }
+        let started = endpoint.queue_send_typed(comm, &data.data, to, tag)?;
         Ok(self.keep(started))
     }
 
@@ -326,6 +347,7 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     /// [`Cause::TooBig`] if the memory does not reach as far as the data, [`Cause::Stale`] for a
     /// type that was freed, a full request table; the rest as [`irecv`](Self::irecv) and
     /// [`Endpoint::recv_typed`].
+    #[inline]
     pub fn irecv_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
@@ -338,6 +360,7 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     }
 
     /// See [`ScopePlane::start_recv_typed`](crate::plane::ScopePlane::start_recv_typed).
+    #[inline]
     pub(crate) fn start_recv_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
@@ -347,10 +370,11 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     ) -> Result<Request<'scope>, Failed> {
         let (from, tag) = (from.into(), tag.into());
         let endpoint = &mut *self.within.endpoint;
-        if FAST_PATHS
-            && let Some(handle) = endpoint.try_post_plain(comm, &into.room, from, tag, &mut self.requests)
-        {
-            return Ok(Request::new(Stage::Pending(handle)));
+        if FAST_PATHS {
+            let handle = endpoint.try_post_plain(comm, &into.room, from, tag, &mut self.requests);
+            if handle != Handle::default() {
+                return Ok(Request::new(Stage::Pending(handle)));
+            }
         }
         let started = endpoint.start_recv_typed(comm, &into.room, from, tag)?;
         Ok(self.keep(started))

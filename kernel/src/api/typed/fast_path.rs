@@ -115,21 +115,17 @@ impl Engine<'_> {
 }
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    /// Sends elements at once, if they lie in one piece and nothing is unusual. `None` if something
-    /// is, and nothing has changed.
-    pub(crate) fn try_send_plain(
-        &mut self,
-        comm: &Comm,
-        data: &Elements,
-        to: Rank,
-        tag: Tag,
-    ) -> Option<Status> {
-        let Elements { memory, place, mode: Mode::Standard, checked: false } = data else { return None };
-        let data = self.engine.plain(*memory, place)?;
-        let target = self.engine.comms.target(comm, to, tag).ok()?;
+    /// Sends elements at once, if they lie in one piece and nothing is unusual; returns their
+    /// bytes, of which there are some. Zero if something is, and nothing has changed. It answers in
+    /// a register for the reason given at [`try_send`](Self::try_send).
+    #[inline(never)]
+    pub(crate) fn try_send_plain(&mut self, comm: &Comm, data: &Elements, to: Rank, tag: Tag) -> usize {
+        let &Elements { memory, ref place, mode: Mode::Standard, checked: false } = data else { return 0 };
+        let Some(data) = self.engine.plain(memory, place) else { return 0 };
+        let Ok(target) = self.engine.comms.target(comm, to, tag) else { return 0 };
         let sent = self.engine.try_send_elements(&mut self.transport, &target, data)
             || self.try_send_with_new_credit(&target, data);
-        sent.then_some(Status { source: to, tag, bytes: data.buffer.len() as u64 })
+        if sent { data.buffer.len() } else { 0 }
     }
 }
 
@@ -149,8 +145,21 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     }
 
     /// Posts a receive like [`try_post`](Self::try_post), but of elements that lie in one piece.
+    /// The null handle if it is not, and nothing has changed.
     #[inline(never)]
     pub(crate) fn try_post_plain(
+        &mut self,
+        comm: &Comm,
+        into: &ElementsMut,
+        from: Source,
+        tag: TagMatch,
+        kept: &mut List<InScope>,
+    ) -> Handle {
+        self.post_plain(comm, into, from, tag, kept).unwrap_or_default()
+    }
+
+    #[inline(always)]
+    fn post_plain(
         &mut self,
         comm: &Comm,
         into: &ElementsMut,
