@@ -14,7 +14,7 @@ use crate::caller::Caller;
 use crate::collective::{BlockMemory, CallMemory, Collective, Input, Planned};
 use crate::layout::{Block, Layout};
 use crate::op::{Element, Kernel};
-use crate::route::Beginning;
+use crate::route::StartMode;
 use crate::schedule::{Algorithm, Schedule, divide};
 use crate::select::slots::slot_elements;
 use crate::select::{Call, CallSpec, Choice, Options};
@@ -41,8 +41,6 @@ pub struct BlockCall<'m> {
     options: Options,
     /// The reason why it cannot be carried out, if its arguments are wrong.
     refusal: Option<Cause>,
-    /// True if every rank waits for it as soon as it has started it.
-    is_waited: bool,
 }
 
 /// An input with the list of its blocks, one for each rank.
@@ -112,7 +110,6 @@ impl<'m> BlockCall<'m> {
             scratch: scratch.as_mut_bytes(),
             options: Options::default(),
             refusal: None,
-            is_waited: false,
         }
     }
 
@@ -166,15 +163,6 @@ impl<'m> BlockCall<'m> {
         Self { options: Options { choice, ..*options }, ..self }
     }
 
-    /// Returns this call for ranks that all wait for it as soon as they have started it: it takes
-    /// the path of the blocking call, as [`ContiguousCall::waited`](crate::ContiguousCall::waited)
-    /// does, if its blocks are of one length, which every rank knows; else it takes messages, and
-    /// so no rank may call [`run`](Self::run) instead.
-    pub const fn waited(mut self) -> Self {
-        self.is_waited = true;
-        self
-    }
-
     /// Carries it out: returns when this rank's part is done.
     ///
     /// # Errors
@@ -205,7 +193,7 @@ impl<'m> BlockCall<'m> {
         scope: &mut Scope<'m, '_, '_, T, P>,
         comm: &Comm,
     ) -> Result<Collective<'m>, Error> {
-        self.begin(scope, comm, Beginning::Now)
+        self.begin(scope, comm, StartMode::Nonblocking)
     }
 
     /// Makes it, to be started by [`Collective::start`] any number of times.
@@ -218,20 +206,23 @@ impl<'m> BlockCall<'m> {
         scope: &mut Scope<'m, '_, '_, T, P>,
         comm: &Comm,
     ) -> Result<Collective<'m>, Error> {
-        self.begin(scope, comm, Beginning::Later)
+        self.begin(scope, comm, StartMode::Persistent)
     }
 
-    fn begin<T: Transport, P: Platform>(
+    /// Begins it in this mode: [`start`](Self::start), or [`persistent`](Self::persistent).
+    ///
+    /// # Errors
+    /// Those of [`start`](Self::start).
+    pub fn begin<T: Transport, P: Platform>(
         mut self,
         scope: &mut Scope<'m, '_, '_, T, P>,
         comm: &Comm,
-        beginning: Beginning,
+        mode: StartMode,
     ) -> Result<Collective<'m>, Error> {
         self.divided = self.division(comm);
-        let planned = self.planned(comm).beginning(beginning);
+        let planned = self.planned(comm).in_mode(mode);
         if T::HAS_CONTROL_SLOTS
-            && self.is_waited
-            && beginning == Beginning::Now
+            && mode == StartMode::Waited
             && let Some(portions) = self.portions_of_all(scope, comm)
         {
             return planned.begin_in_slots(scope, comm, self.lent(), StartedRole::Blocks(portions));
@@ -316,14 +307,9 @@ impl<'m> BlockCall<'m> {
         let (root, kernel) = (self.root.0, self.kernel);
         let spec = CallSpec { call, root, kernel, candidates: algorithms(call.operation) };
         let planned = Planned::new(&spec, &self.options);
-        match count {
-            // It would leave the input unread.
-            Ok(_) if !self.input.is_empty() && self.options.names(InPlace.name()) => {
-                planned.refused(Cause::Unsupported)
-            }
-            Ok(_) => planned,
-            Err(cause) => planned.refused(cause),
-        }
+        // The algorithm in place would leave the input unread.
+        let is_unread = !self.input.is_empty() && self.options.names(InPlace.name());
+        planned.refused_if(count.err().or(is_unread.then_some(Cause::Unsupported)))
     }
 
     fn lent(self) -> CallMemory<'m> {

@@ -47,6 +47,7 @@ use core::fmt;
 use crate::caller::Caller;
 use crate::layout::Layout;
 use crate::op::Kernel;
+pub use crate::route::StartMode;
 use crate::route::{Beginning, Route, RouteFacts, RouteQuery};
 use crate::schedule::{Instance, Schedule, Step};
 pub use crate::select::LANES;
@@ -140,9 +141,13 @@ impl Planned {
         &self.query.spec.call
     }
 
-    /// Returns this plan, to be refused for `cause`.
-    pub(crate) const fn refused(self, cause: Cause) -> Self {
-        Self { settled: Some(Err(cause)), ..self }
+    /// Returns this plan, to be refused if there is a cause.
+    #[inline(always)]
+    pub(crate) const fn refused_if(self, refusal: Option<Cause>) -> Self {
+        match refusal {
+            Some(cause) => Self { settled: Some(Err(cause)), ..self },
+            None => self,
+        }
     }
 
     /// Returns the route on a communicator.

@@ -11,7 +11,7 @@ use aldis_kernel::{Comm, Error, Scope};
 use crate::caller::Caller;
 use crate::collective::{CallMemory, Collective, Planned};
 use crate::layout::Layout;
-use crate::route::Beginning;
+use crate::route::StartMode;
 use crate::schedule::Algorithm;
 use crate::select::{CallSpec, Options};
 use crate::shared::{self, Portions, StartedRole, Task};
@@ -28,30 +28,19 @@ pub struct ContiguousCall<'m> {
     options: Options,
     /// The reason why it cannot be carried out, if its arguments are wrong.
     pub(crate) refusal: Option<Cause>,
-    /// The way in which it is begun if it is started.
-    beginning: Beginning,
 }
 
 impl<'m> ContiguousCall<'m> {
     /// Describes a call; the number of ranks is still open.
     #[inline(always)]
     pub(crate) fn new(spec: CallSpec, data: &'m mut [u8], scratch: &'m mut [u8]) -> Self {
-        Self { spec, data, scratch, options: Options::default(), refusal: None, beginning: Beginning::Now }
+        Self { spec, data, scratch, options: Options::default(), refusal: None }
     }
 
     /// Returns this call with these options, which are the same on every rank.
     #[inline(always)]
     pub fn with(self, options: &Options) -> Self {
         Self { options: *options, ..self }
-    }
-
-    /// Returns this call for ranks that all wait for it as soon as they have started it: it takes
-    /// the path of the blocking call. A rank that starts it can drive what else is under way while
-    /// it waits, as a blocking call does not.
-    ///
-    /// It is carried out by control slots where a blocking call is.
-    pub const fn waited(self) -> Self {
-        Self { beginning: Beginning::Waited, ..self }
     }
 
     /// Returns this call, to be carried out by `algorithm`, in segments one after another, whatever
@@ -77,7 +66,7 @@ impl<'m> ContiguousCall<'m> {
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
     ) -> Result<(), Error> {
-        let Self { spec, data, scratch, options, refusal, .. } = self;
+        let Self { spec, data, scratch, options, refusal } = self;
         let spec = spec.over(comm.size());
         if T::HAS_CONTROL_SLOTS && refusal.is_none() {
             // Copies for each way, since both take references: one description for both would be
@@ -98,7 +87,7 @@ impl<'m> ContiguousCall<'m> {
         }
         let (spec, options) = (spec, options);
         let memory = CallMemory::stretch(data, scratch);
-        planned(&spec, &options, refusal).run(caller, comm, memory)
+        Planned::new(&spec, &options).refused_if(refusal).run(caller, comm, memory)
     }
 
     /// Starts it. The memory can be used again when the scope is over.
@@ -112,11 +101,25 @@ impl<'m> ContiguousCall<'m> {
         scope: &mut Scope<'m, '_, '_, T, P>,
         comm: &Comm,
     ) -> Result<Collective<'m>, Error> {
-        let Self { spec, data, scratch, options, refusal, .. } = self;
+        self.begin(scope, comm, StartMode::Nonblocking)
+    }
+
+    /// Begins it in this mode: [`start`](Self::start), or [`persistent`](Self::persistent).
+    ///
+    /// # Errors
+    /// Those of [`start`](Self::start).
+    #[inline]
+    pub fn begin<T: Transport, P: Platform>(
+        self,
+        scope: &mut Scope<'m, '_, '_, T, P>,
+        comm: &Comm,
+        mode: StartMode,
+    ) -> Result<Collective<'m>, Error> {
+        let Self { spec, data, scratch, options, refusal } = self;
         let spec = spec.over(comm.size());
-        let planned = planned(&spec, &options, refusal).beginning(self.beginning);
+        let planned = Planned::new(&spec, &options).refused_if(refusal).in_mode(mode);
         if T::HAS_CONTROL_SLOTS
-            && self.beginning == Beginning::Waited
+            && mode == StartMode::Waited
             && refusal.is_none()
             && matches!(spec.call.operation, Operation::Scan | Operation::Exscan)
             && options.tries_slots(scope.tuning(comm), &spec.call, &[])
@@ -140,16 +143,7 @@ impl<'m> ContiguousCall<'m> {
         scope: &mut Scope<'m, '_, '_, T, P>,
         comm: &Comm,
     ) -> Result<Collective<'m>, Error> {
-        Self { beginning: Beginning::Later, ..self }.start(scope, comm)
-    }
-}
-
-#[inline(always)]
-fn planned(spec: &CallSpec, options: &Options, refusal: Option<Cause>) -> Planned {
-    let planned = Planned::new(spec, options);
-    match refusal {
-        Some(cause) => planned.refused(cause),
-        None => planned,
+        self.begin(scope, comm, StartMode::Persistent)
     }
 }
 

@@ -58,6 +58,22 @@ impl Route {
     }
 }
 
+/// The time at which a collective starts that a call begins in a scope, and how it is waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum StartMode {
+    /// At once; ranks may do other things before they wait for it.
+    Nonblocking,
+    /// At once, and every rank waits for it as soon as it has started it: it takes the path of the
+    /// blocking call, by control slots where that does. A call on blocks does so if they are of one
+    /// length, which every rank knows; else it takes messages, as do calls among neighbours and
+    /// over two groups, and so no rank may [`run`](crate::BlockCall::run) it instead. A rank that
+    /// starts it can drive what else is under way while it waits, as a blocking call does not.
+    Waited,
+    /// When [`Collective::start`](crate::Collective::start) is called, any number of times.
+    Persistent,
+}
+
 /// The way in which a call is begun.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beginning {
@@ -66,12 +82,8 @@ pub(crate) enum Beginning {
     /// Like that, once [`Options::tries_slots`] was asked and the slots, if it said yes, were
     /// found to be for something else, or have left a part of it to messages.
     Declined,
-    /// By its call, as a nonblocking one.
-    Now,
-    /// By its call, and every rank waits for it: it takes the path of the blocking call.
-    Waited,
-    /// By [`Collective::start`](crate::Collective::start): its call only makes it.
-    Later,
+    /// In a scope, in this mode.
+    Started(StartMode),
 }
 
 impl Beginning {
@@ -84,9 +96,9 @@ impl Beginning {
         match self {
             _ if preference == SlotPreference::Never => false,
             Self::Blocking => true,
-            Self::Declined | Self::Waited => is_whole,
-            Self::Now => is_whole && preference == SlotPreference::Named,
-            Self::Later => false,
+            Self::Declined | Self::Started(StartMode::Waited) => is_whole,
+            Self::Started(StartMode::Nonblocking) => is_whole && preference == SlotPreference::Named,
+            Self::Started(StartMode::Persistent) => false,
         }
     }
 }

@@ -43,18 +43,18 @@ use zerocopy::FromBytes;
 
 use super::{Collective, LaneStage, Lanes, Planned};
 use crate::op::Element;
-use crate::route::{Beginning, RouteQuery};
+use crate::route::{Beginning, RouteQuery, StartMode};
 use crate::tag;
 
 impl Planned {
     /// Returns true if its call only makes it.
     pub(super) fn is_persistent(&self) -> bool {
-        self.query.beginning == Beginning::Later
+        self.query.beginning == Beginning::Started(StartMode::Persistent)
     }
 
-    /// Returns this plan, to be begun in this way.
-    pub(crate) const fn beginning(self, beginning: Beginning) -> Self {
-        Self { query: RouteQuery { beginning, ..self.query }, ..self }
+    /// Returns this plan, to be started in this mode.
+    pub(crate) const fn in_mode(self, mode: StartMode) -> Self {
+        Self { query: RouteQuery { beginning: Beginning::Started(mode), ..self.query }, ..self }
     }
 }
 

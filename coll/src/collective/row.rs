@@ -14,7 +14,7 @@ use aldis_kernel::{Comm, Error, Failed, Rank, Scope, Tag};
 use super::Root;
 use super::peers::{MessageRoute, Over, Peers};
 use super::{Planned, Ready};
-use crate::route::{Beginning, RouteQuery};
+use crate::route::{Beginning, RouteQuery, StartMode};
 use crate::schedule::Instance;
 use crate::select::{CallSpec, Options, Plan};
 use crate::tag;
@@ -114,7 +114,8 @@ impl Planned {
             Ok(plan) if plan.algorithm.crosses() != crosses => Err(Cause::Unsupported),
             plan => plan,
         };
-        let query = RouteQuery { spec: *spec, options: *options, beginning: Beginning::Now };
+        let beginning = Beginning::Started(StartMode::Nonblocking);
+        let query = RouteQuery { spec: *spec, options: *options, beginning };
         Self { query, over, settled: Some(plan) }
     }
 

@@ -11,7 +11,7 @@ use crate::caller::Caller;
 use crate::collective::{CallMemory, Collective, Input, Over, Planned};
 use crate::layout::Layout;
 use crate::op::{Element, Kernel};
-use crate::route::Beginning;
+use crate::route::StartMode;
 use crate::schedule::divide;
 use crate::select::{Call, CallSpec, Options, Plan};
 
@@ -96,8 +96,7 @@ impl<'m> InterCall<'m> {
         scope: &mut Scope<'m, '_, '_, T, P>,
         inter: &Comm,
     ) -> Result<Collective<'m>, Error> {
-        let (planned, lent) = self.planned(inter);
-        Collective::begin(scope, inter, planned, lent)
+        self.begin(scope, inter, StartMode::Nonblocking)
     }
 
     /// Makes it, to be started by [`Collective::start`] any number of times.
@@ -110,8 +109,21 @@ impl<'m> InterCall<'m> {
         scope: &mut Scope<'m, '_, '_, T, P>,
         inter: &Comm,
     ) -> Result<Collective<'m>, Error> {
+        self.begin(scope, inter, StartMode::Persistent)
+    }
+
+    /// Begins it in this mode: [`start`](Self::start), or [`persistent`](Self::persistent).
+    ///
+    /// # Errors
+    /// Those of [`start`](Self::start).
+    pub fn begin<T: Transport, P: Platform>(
+        self,
+        scope: &mut Scope<'m, '_, '_, T, P>,
+        inter: &Comm,
+        mode: StartMode,
+    ) -> Result<Collective<'m>, Error> {
         let (planned, lent) = self.planned(inter);
-        Collective::begin(scope, inter, planned.beginning(Beginning::Later), lent)
+        Collective::begin(scope, inter, planned.in_mode(mode), lent)
     }
 
     fn planned(self, inter: &Comm) -> (Planned, CallMemory<'m>) {
@@ -131,11 +143,7 @@ impl<'m> InterCall<'m> {
         let spec = CallSpec { call, root: 0, kernel, candidates: algorithms(operation) };
         let planned = Planned::across(&spec, over, &options);
         let planned = if of_unlike { of_longest(planned, count) } else { planned };
-        let planned = match divided {
-            Ok(_) => planned,
-            Err(cause) => planned.refused(cause),
-        };
-        (planned, lent.divided(layouts))
+        (planned.refused_if(divided.err()), lent.divided(layouts))
     }
 
     /// The operation, the elements of its longest block, and how data and input are divided, as the

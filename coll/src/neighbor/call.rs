@@ -16,7 +16,7 @@ use crate::caller::Caller;
 use crate::collective::{BlockMemory, CallMemory, Collective, Input, Planned};
 use crate::layout::Layout;
 use crate::op::Element;
-use crate::route::Beginning;
+use crate::route::StartMode;
 use crate::schedule::Schedule;
 use crate::select::{Call, CallSpec, Options};
 use crate::shared::{self, Around, GivenBlocks, Neighbors};
@@ -91,7 +91,7 @@ impl<'m> NeighborCall<'m> {
         scope: &mut Scope<'m, '_, '_, T, P>,
         neighbors: &'m NeighborList<'m>,
     ) -> Result<Collective<'m>, Error> {
-        self.begin(scope, neighbors, Beginning::Now)
+        self.begin(scope, neighbors, StartMode::Nonblocking)
     }
 
     /// Makes it, to be started by [`Collective::start`] any number of times.
@@ -104,16 +104,20 @@ impl<'m> NeighborCall<'m> {
         scope: &mut Scope<'m, '_, '_, T, P>,
         neighbors: &'m NeighborList<'m>,
     ) -> Result<Collective<'m>, Error> {
-        self.begin(scope, neighbors, Beginning::Later)
+        self.begin(scope, neighbors, StartMode::Persistent)
     }
 
-    fn begin<T: Transport, P: Platform>(
+    /// Begins it in this mode: [`start`](Self::start), or [`persistent`](Self::persistent).
+    ///
+    /// # Errors
+    /// Those of [`start`](Self::start).
+    pub fn begin<T: Transport, P: Platform>(
         self,
         scope: &mut Scope<'m, '_, '_, T, P>,
         neighbors: &'m NeighborList<'m>,
-        beginning: Beginning,
+        mode: StartMode,
     ) -> Result<Collective<'m>, Error> {
-        let planned = self.planned(neighbors).beginning(beginning);
+        let planned = self.planned(neighbors).in_mode(mode);
         Collective::begin(scope, &neighbors.comm, planned, self.lent(neighbors))
     }
 
@@ -164,11 +168,7 @@ impl<'m> NeighborCall<'m> {
         let count = self.count(neighbors);
         let call = self.of(neighbors, count.unwrap_or(0));
         let spec = CallSpec { call, root: 0, kernel: None, candidates: algorithms(call.operation) };
-        let planned = Planned::new(&spec, &self.options);
-        match count {
-            Ok(_) => planned,
-            Err(cause) => planned.refused(cause),
-        }
+        Planned::new(&spec, &self.options).refused_if(count.err())
     }
 
     fn lent(self, neighbors: &'m NeighborList<'m>) -> CallMemory<'m> {

@@ -4,7 +4,7 @@ use aldis_coll::dyn_op::{reduce_scatter_block_by, reduce_scatter_by};
 use aldis_coll::layout::Block;
 use aldis_coll::op::{Kernel, Sum};
 use aldis_coll::{
-    BlockCall, ContiguousCall, InputBlocks, allgather, allreduce, alltoall, bcast, exscan, gather,
+    BlockCall, ContiguousCall, InputBlocks, StartMode, allgather, allreduce, alltoall, bcast, exscan, gather,
     reduce_scatter_block, scan, scatter,
 };
 use aldis_kernel::hal::{Cause, Platform, Transport};
@@ -30,7 +30,7 @@ impl CallCase {
         call: BlockCall<'_>,
     ) -> Result<(), Error> {
         match self.is_started {
-            true => endpoint.scope(|scope| call.waited().start(scope, comm)?.wait(scope)),
+            true => endpoint.scope(|scope| call.begin(scope, comm, StartMode::Waited)?.wait(scope)),
             false => call.run(endpoint, comm),
         }
     }
@@ -42,7 +42,7 @@ impl CallCase {
         call: ContiguousCall<'_>,
     ) -> Result<(), Error> {
         match self.is_started {
-            true => endpoint.scope(|scope| call.waited().start(scope, comm)?.wait(scope)),
+            true => endpoint.scope(|scope| call.begin(scope, comm, StartMode::Waited)?.wait(scope)),
             false => call.run(endpoint, comm),
         }
     }

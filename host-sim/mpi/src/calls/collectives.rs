@@ -22,7 +22,6 @@ use crate::process::engine;
 use crate::requests::is_alone;
 
 mod across;
-mod beginning;
 mod blocks;
 mod call;
 pub(crate) mod calls;

@@ -11,14 +11,13 @@ use aldis_coll::inter::InterCall;
 use aldis_coll::layout::Block;
 use aldis_coll::op::Kernel;
 use aldis_coll::{
-    BlockCall, Collective, ContiguousCall, InputBlocks, NeighborCall, allgather, allgatherv, alltoall,
-    alltoallv, barrier, bcast, gather, gatherv, neighbor_allgather, neighbor_allgatherv, neighbor_alltoall,
-    neighbor_alltoallv, scatter, scatterv,
+    BlockCall, Collective, ContiguousCall, InputBlocks, NeighborCall, StartMode, allgather, allgatherv,
+    alltoall, alltoallv, barrier, bcast, gather, gatherv, neighbor_allgather, neighbor_allgatherv,
+    neighbor_alltoall, neighbor_alltoallv, scatter, scatterv,
 };
 use aldis_kernel::{Comm, Rank};
 use aldis_linux::HostEndpoint;
 
-use super::beginning::{Begin, Beginning};
 use crate::abi::{Handle, MPI_ERR_INTERN, MPI_ERR_ROOT};
 use crate::fault::CallFault;
 use crate::ffi::{Ptr, Region};
@@ -189,19 +188,19 @@ impl ByteCall {
     /// The topology is kept until it is over.
     unsafe fn begin(
         self,
-        beginning: Beginning,
         scope: &mut StaticScope,
         comm: &Comm,
         topology: &mut Option<Rc<CommTopology>>,
+        mode: StartMode,
     ) -> Result<Collective<'static>, CallFault> {
         Ok(match self {
-            Self::Contiguous(call) => call.begin(beginning, scope, comm)?,
-            Self::Blocks(call) => call.begin(beginning, scope, comm)?,
-            Self::Across(call) => call.begin(beginning, scope, comm)?,
+            Self::Contiguous(call) => call.begin(scope, comm, mode)?,
+            Self::Blocks(call) => call.begin(scope, comm, mode)?,
+            Self::Across(call) => call.begin(scope, comm, mode)?,
             Self::Neighbors(call, topo) => {
                 // SAFETY: the caller's promise.
-                let around = unsafe { topology.insert(topo).extend() }?;
-                call.begin(beginning, scope, around)?
+                let neighbors = unsafe { topology.insert(topo).extend() }?;
+                call.begin(scope, neighbors, mode)?
             }
         })
     }
@@ -275,7 +274,7 @@ impl CollectiveCall {
 
     /// Carries it out. All ranks must take one way, and whether something else is under way, which
     /// goes on meanwhile, differs between them: what is started here is
-    /// [waited](aldis_coll::ContiguousCall::waited) for, and meets what the others' blocking calls
+    /// [waited](StartMode::Waited) for, and meets what the others' blocking calls
     /// do.
     pub(super) fn run(mut self) -> Result<(), CallFault> {
         if self.what.is_waited() && is_alone() {
@@ -291,20 +290,20 @@ impl CollectiveCall {
             return unsafe { run_steps(&mut self.after) };
         }
         let comm = self.handle;
-        let running = self.start(Beginning::Waited)?;
+        let running = self.start(StartMode::Waited)?;
         requests::wait(requests::of_collective(comm, running)?).map(|_| ())
     }
 
     /// Starts it.
-    fn start(mut self, beginning: Beginning) -> Result<RunningCollective, CallFault> {
+    fn start(mut self, mode: StartMode) -> Result<RunningCollective, CallFault> {
         self.what.check()?;
         // SAFETY: the collective has not begun.
         unsafe { run_steps(&mut self.before) }?;
-        self.make(beginning)
+        self.make(mode)
     }
 
     /// Makes it, to be started by the request, or started as well.
-    fn make(self, beginning: Beginning) -> Result<RunningCollective, CallFault> {
+    fn make(self, mode: StartMode) -> Result<RunningCollective, CallFault> {
         self.what.check()?;
         let (comm, mut topology) = (self.comm, None);
         // SAFETY: nothing else touches the memory until the collective is over: what is done before
@@ -313,7 +312,7 @@ impl CollectiveCall {
         // reference. `RunningCollective` keeps memory, blocks and topology, and drops them after
         // the collective.
         let collective = engine::with(|ProcessEngine { scope, .. }| unsafe {
-            self.what.call().begin(beginning, scope, &comm, &mut topology)
+            self.what.call().begin(scope, &comm, &mut topology, mode)
         })?;
         Ok(RunningCollective {
             collective,
@@ -329,14 +328,14 @@ impl CollectiveCall {
 
     pub(super) fn begin(self, request: Ptr<Handle>) -> Result<(), CallFault> {
         let comm = self.handle;
-        let running = self.start(Beginning::Now)?;
+        let running = self.start(StartMode::Nonblocking)?;
         request.set(requests::of_collective(comm, running)?)
     }
 
     /// Makes it, for a request that can be started again and again.
     pub(super) fn keep(self, request: Ptr<Handle>) -> Result<(), CallFault> {
         let comm = self.handle;
-        let running = self.make(Beginning::Later)?;
+        let running = self.make(StartMode::Persistent)?;
         request.set(requests::of_kept(comm, running)?)
     }
 }
