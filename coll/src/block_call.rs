@@ -10,7 +10,7 @@ use zerocopy::IntoBytes;
 
 use crate::algorithms::algorithms;
 use crate::algorithms::blocks::alltoall::InPlace;
-use crate::caller::Caller;
+use crate::blocking_endpoint::BlockingEndpoint;
 use crate::collective::{BlockMemory, CallMemory, Collective, Input, Planned};
 use crate::layout::{Block, Layout};
 use crate::op::{Element, Kernel};
@@ -172,13 +172,13 @@ impl<'m> BlockCall<'m> {
     #[inline(always)]
     pub fn run<'s, T: Transport, P: Platform>(
         mut self,
-        caller: &mut impl Caller<'s, T, P>,
+        ep: &mut impl BlockingEndpoint<'s, T, P>,
         comm: &Comm,
     ) -> Result<(), Error> {
         self.divided = self.division(comm);
-        match self.try_fast_path(caller, comm) {
+        match self.try_fast_path(ep, comm) {
             Some(done) => done,
-            None => self.run_planned(caller, comm),
+            None => self.run_planned(ep, comm),
         }
     }
 
@@ -322,10 +322,10 @@ impl<'m> BlockCall<'m> {
     #[inline(never)]
     fn run_planned<'s, T: Transport, P: Platform>(
         self,
-        caller: &mut impl Caller<'s, T, P>,
+        ep: &mut impl BlockingEndpoint<'s, T, P>,
         comm: &Comm,
     ) -> Result<(), Error> {
-        self.planned(comm).run(caller, comm, self.lent())
+        self.planned(comm).run(ep, comm, self.lent())
     }
 
     /// Carries it out by control slots, if it is for them; `None` if it, or what is left of it, is
@@ -333,7 +333,7 @@ impl<'m> BlockCall<'m> {
     #[inline(always)]
     fn try_fast_path<'s, T: Transport, P: Platform>(
         &mut self,
-        caller: &mut impl Caller<'s, T, P>,
+        ep: &mut impl BlockingEndpoint<'s, T, P>,
         comm: &Comm,
     ) -> Option<Result<(), Error>> {
         if !T::HAS_CONTROL_SLOTS {
@@ -341,10 +341,10 @@ impl<'m> BlockCall<'m> {
         }
         let (options, call) = (self.options, self.of(comm, self.count(comm).ok()?));
         let portions = self.portions(comm, &call, &self.input);
-        if !options.tries_slots(caller.endpoint().tuning(comm), &call, &[]) {
+        if !options.tries_slots(ep.endpoint().tuning(comm), &call, &[]) {
             return None;
         }
-        let done = shared::try_run(caller, comm, &portions, self.data)?;
+        let done = shared::try_run(ep, comm, &portions, self.data)?;
         let is_gatherv = call.operation == Operation::Gatherv;
         match done {
             Ok(()) if portions.is_long() => {
@@ -354,7 +354,7 @@ impl<'m> BlockCall<'m> {
                 None
             }
             // Others may have messages for the root.
-            Ok(()) if is_gatherv => Some(skip(caller.endpoint(), comm)),
+            Ok(()) if is_gatherv => Some(skip(ep.endpoint(), comm)),
             done => Some(done),
         }
     }

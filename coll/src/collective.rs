@@ -44,7 +44,7 @@ mod unlike;
 
 use core::fmt;
 
-use crate::caller::Caller;
+use crate::blocking_endpoint::BlockingEndpoint;
 use crate::layout::Layout;
 use crate::op::Kernel;
 pub use crate::route::StartMode;
@@ -162,17 +162,17 @@ impl Planned {
     #[inline(never)]
     pub(crate) fn run<'s, T: Transport, P: Platform>(
         self,
-        caller: &mut impl Caller<'s, T, P>,
+        ep: &mut impl BlockingEndpoint<'s, T, P>,
         comm: &Comm,
         lent: CallMemory<'_>,
     ) -> Result<(), Error> {
-        let route = self.route(caller.endpoint(), comm);
+        let route = self.route(ep.endpoint(), comm);
         if T::HAS_CONTROL_SLOTS
             && let Route::Slots(task, _) = route
         {
-            return shared::run(caller, comm, task, lent.data);
+            return shared::run(ep, comm, task, lent.data);
         }
-        let done = caller.enter(|scope| {
+        let done = ep.enter(|scope| {
             let memory = CollectiveMemory::new(scope, &self, lent);
             let ready = self.ready(scope, comm, route.messages(), &memory)?;
             // Where it stays: it is long.
@@ -180,7 +180,7 @@ impl Planned {
             begun.launch(scope)?;
             begun.complete(scope)
         });
-        done.map_err(|Failed| *caller.endpoint().failure())
+        done.map_err(|Failed| *ep.endpoint().failure())
     }
 
     /// Begins it by messages, or makes it, to be started later.

@@ -98,7 +98,7 @@ use participants::Participants;
 pub use split::{SplitChoice, isplit, isplit_type, split, split_type};
 pub use topology::{Topology, TopologyKind};
 
-use crate::caller::Caller;
+use crate::blocking_endpoint::BlockingEndpoint;
 
 /// A communicator of the same ranks in the same order, whose messages meet none of the old one's
 /// (MPI_Comm_dup). It has those attributes that the old one's keys give it, and as every new
@@ -109,10 +109,10 @@ use crate::caller::Caller;
 /// for the group or slots for attributes (on the rank itself [`Cause::TooSmall`] says how many are
 /// needed); else as [`Collective::wait`](crate::Collective::wait).
 pub fn dup<'s, T: Transport, P: Platform>(
-    caller: &mut impl Caller<'s, T, P>,
+    ep: &mut impl BlockingEndpoint<'s, T, P>,
     comm: &Comm,
 ) -> Result<Comm, Error> {
-    now(idup(&mut Blocking(caller), comm))
+    now(idup(&mut Blocking(ep), comm))
 }
 
 /// Duplicates a communicator like [`dup`], by a [`Messenger`].
@@ -140,11 +140,11 @@ pub async fn idup<'s, T: Transport, P: Platform>(
 /// [`Cause::Full`] on all ranks if there is no free slot in common, or if any has too few pieces
 /// for the group or slots for attributes; the rest as [`dup`].
 pub fn dup_with_hints<'s, T: Transport, P: Platform>(
-    caller: &mut impl Caller<'s, T, P>,
+    ep: &mut impl BlockingEndpoint<'s, T, P>,
     comm: &Comm,
     hints: Hints,
 ) -> Result<Comm, Error> {
-    now(idup_with_hints(&mut Blocking(caller), comm, hints))
+    now(idup_with_hints(&mut Blocking(ep), comm, hints))
 }
 
 /// Duplicates a communicator like [`dup_with_hints`], by a [`Messenger`].
@@ -170,11 +170,11 @@ pub async fn idup_with_hints<'s, T: Transport, P: Platform>(
 /// As [`dup`], and [`Cause::RankOutOfRange`] for a process that is not in `comm`; it tells the
 /// process. The other ranks fail with [`Cause::Declined`] then.
 pub fn create<'s, T: Transport, P: Platform>(
-    caller: &mut impl Caller<'s, T, P>,
+    ep: &mut impl BlockingEndpoint<'s, T, P>,
     comm: &Comm,
     group: &Group<'_>,
 ) -> Result<Option<Comm>, Error> {
-    now(icreate(&mut Blocking(caller), comm, group))
+    now(icreate(&mut Blocking(ep), comm, group))
 }
 
 /// Makes a communicator like [`create`], by a [`Messenger`].
@@ -202,12 +202,12 @@ pub async fn icreate<'s, T: Transport, P: Platform>(
 /// [`Cause::RankOutOfRange`] for a process that is not in `comm`, or if this one is not in `group`;
 /// [`Cause::TagOutOfRange`]; [`Cause::Full`] and the rest as [`dup`].
 pub fn create_group<'s, T: Transport, P: Platform>(
-    caller: &mut impl Caller<'s, T, P>,
+    ep: &mut impl BlockingEndpoint<'s, T, P>,
     comm: &Comm,
     group: &Group<'_>,
     tag: Tag,
 ) -> Result<Comm, Error> {
-    now(icreate_group(&mut Blocking(caller), comm, group, tag))
+    now(icreate_group(&mut Blocking(ep), comm, group, tag))
 }
 
 /// Makes a communicator like [`create_group`], by a [`Messenger`].
@@ -234,10 +234,10 @@ pub async fn icreate_group<'s, T: Transport, P: Platform>(
 /// [`Cause::Predefined`] for world and self, [`Cause::Stale`] for one that is freed; else as
 /// [`Collective::wait`](crate::Collective::wait), and it is freed on this rank all the same.
 pub fn free<'s, T: Transport, P: Platform>(
-    caller: &mut impl Caller<'s, T, P>,
+    ep: &mut impl BlockingEndpoint<'s, T, P>,
     comm: Comm,
 ) -> Result<(), Error> {
-    now(ifree(&mut Blocking(caller), comm))
+    now(ifree(&mut Blocking(ep), comm))
 }
 
 /// Frees a communicator like [`free`], by a [`Messenger`].

@@ -8,7 +8,7 @@ use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Scope};
 
-use crate::caller::Caller;
+use crate::blocking_endpoint::BlockingEndpoint;
 use crate::collective::{CallMemory, Collective, Planned};
 use crate::layout::Layout;
 use crate::route::StartMode;
@@ -63,7 +63,7 @@ impl<'m> ContiguousCall<'m> {
     #[inline(always)]
     pub fn run<'s, T: Transport, P: Platform>(
         self,
-        caller: &mut impl Caller<'s, T, P>,
+        ep: &mut impl BlockingEndpoint<'s, T, P>,
         comm: &Comm,
     ) -> Result<(), Error> {
         let Self { spec, data, scratch, options, refusal } = self;
@@ -72,13 +72,13 @@ impl<'m> ContiguousCall<'m> {
             // Copies for each way, since both take references: one description for both would be
             // written to memory before it is known which way the call takes.
             let (CallSpec { call, root, kernel, candidates }, options) = (spec, options);
-            if options.tries_slots(caller.endpoint().tuning(comm), &call, candidates) {
+            if options.tries_slots(ep.endpoint().tuning(comm), &call, candidates) {
                 let task = Task::new(&call, root, kernel, comm.rank().0).with_bytes(data.len());
                 let done = match call.operation {
                     Operation::Scan | Operation::Exscan => {
-                        shared::try_run(caller, comm, &Portions::new(&call, task, Layout::Whole, None), data)
+                        shared::try_run(ep, comm, &Portions::new(&call, task, Layout::Whole, None), data)
                     }
-                    _ => shared::try_run(caller, comm, task, data),
+                    _ => shared::try_run(ep, comm, task, data),
                 };
                 if let Some(done) = done {
                     return done;
@@ -87,7 +87,7 @@ impl<'m> ContiguousCall<'m> {
         }
         let (spec, options) = (spec, options);
         let memory = CallMemory::stretch(data, scratch);
-        Planned::new(&spec, &options).refused_if(refusal).run(caller, comm, memory)
+        Planned::new(&spec, &options).refused_if(refusal).run(ep, comm, memory)
     }
 
     /// Starts it. The memory can be used again when the scope is over.

@@ -26,7 +26,7 @@ pub use crate::algorithms::hierarchy::{
     Allgather, Allreduce, Alltoall, Barrier, Bcast, Gather, Reduce, Scatter, TwoLevel, algorithm,
 };
 use crate::allreduce::allreduce;
-use crate::caller::Caller;
+use crate::blocking_endpoint::BlockingEndpoint;
 use crate::op::{Max, Min};
 
 /// Returns the number of ranks that a node has, if the ranks of each node are neighbours in `comm`,
@@ -38,21 +38,21 @@ use crate::op::{Max, Min};
 /// [`Cause::Stale`](aldis_kernel::hal::Cause::Stale) for a freed communicator; the rest as
 /// [`allreduce`].
 pub fn ranks_per_node<'s, T: Transport, P: Platform>(
-    caller: &mut impl Caller<'s, T, P>,
+    ep: &mut impl BlockingEndpoint<'s, T, P>,
     comm: &Comm,
     shares: impl Fn(PeerId) -> bool,
 ) -> Result<Option<u32>, Error> {
-    let endpoint = caller.endpoint();
+    let endpoint = ep.endpoint();
     let me = endpoint.process();
     let group = endpoint.comm(comm).group()?;
     let mut here = (0..).zip(group.processes()).filter(|&(_, process)| process == me || shares(process));
     let first = here.next().map_or(0, |(rank, _): (u32, _)| rank);
     let (end, number) = here.fold((first + 1, 1), |(_, number), (rank, _)| (rank + 1, number + 1));
     let mut largest = [number];
-    allreduce(Max, &mut largest, &mut [0]).run(caller, comm)?;
+    allreduce(Max, &mut largest, &mut [0]).run(ep, comm)?;
     let [node] = largest;
     let is_run = end - first == number && first.is_multiple_of(node);
     let mut fits = [u8::from(is_run && (number == node || end == comm.size()))];
-    allreduce(Min, &mut fits, &mut [0]).run(caller, comm)?;
+    allreduce(Min, &mut fits, &mut [0]).run(ep, comm)?;
     Ok((fits == [1]).then_some(node))
 }

@@ -19,7 +19,7 @@
 //! | [`schedule`] | the form of an algorithm: [`Schedule`], [`Step`], [`Span`] |
 //! | [`mod@shared`] | the algorithm `shared`: no messages, but control slots in a node's memory |
 //! | [`collective`] | the executor: [`Collective`], in segments, several of them in flight |
-//! | [`caller`] | whom a blocking collective can be called on |
+//! | [`blocking_endpoint`] | the endpoints that a blocking collective can be called on |
 //! | [`mod@comm`] | communicators of one and of two groups; grids and graphs of ranks |
 //! | [`op`] | reductions as types: `Sum` on `f64` compiles, `BitAnd` on `f64` does not |
 //! | [`catalog`] | every operation and algorithm by name |
@@ -128,7 +128,7 @@ pub mod alltoall;
 pub mod barrier;
 pub mod bcast;
 mod block_call;
-pub mod caller;
+pub mod blocking_endpoint;
 pub mod catalog;
 pub mod collective;
 pub mod comm;

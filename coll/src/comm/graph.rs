@@ -11,7 +11,7 @@ use super::local_ranks::LocalRanks;
 use super::messenger::{Blocking, Messenger, now};
 use super::participants::Participants;
 use super::topology::{Topology, TopologyKind};
-use crate::caller::Caller;
+use crate::blocking_endpoint::BlockingEndpoint;
 
 /// Edges that one message of an exchange holds.
 const CHUNK: usize = 16;
@@ -36,12 +36,12 @@ impl<'g> Graph<'g> {
     /// to the number of edges, [`Cause::RankOutOfRange`] for an edge to a rank that is not in the
     /// graph, [`Cause::Disagreement`] if the ranks' lists differ; else as [`dup`](super::dup).
     pub fn create<'s, T: Transport, P: Platform>(
-        caller: &mut impl Caller<'s, T, P>,
+        ep: &mut impl BlockingEndpoint<'s, T, P>,
         comm: &Comm,
         index: &'g [u32],
         edges: &'g [u32],
     ) -> Result<Option<Self>, Error> {
-        now(Self::icreate(&mut Blocking(caller), comm, index, edges))
+        now(Self::icreate(&mut Blocking(ep), comm, index, edges))
     }
 
     /// Makes a graph like [`create`](Self::create), by a [`Messenger`].
@@ -191,12 +191,12 @@ impl<'g> DistributedGraph<'g> {
     /// # Errors
     /// [`Cause::RankOutOfRange`] for a neighbour that is not there; else as [`dup`](super::dup).
     pub fn create_adjacent<'s, T: Transport, P: Platform>(
-        caller: &mut impl Caller<'s, T, P>,
+        ep: &mut impl BlockingEndpoint<'s, T, P>,
         comm: &Comm,
         sources: &'g [Neighbour],
         destinations: &'g [Neighbour],
     ) -> Result<Self, Error> {
-        now(Self::icreate_adjacent(&mut Blocking(caller), comm, sources, destinations))
+        now(Self::icreate_adjacent(&mut Blocking(ep), comm, sources, destinations))
     }
 
     /// Makes a graph like [`create_adjacent`](Self::create_adjacent), by a [`Messenger`].
@@ -235,12 +235,12 @@ impl<'g> DistributedGraph<'g> {
     /// [`Cause::Full`] if any has too little memory (on the rank itself [`Cause::TooSmall`] says
     /// how much is needed); else as [`dup`](super::dup).
     pub fn create<'s, T: Transport, P: Platform>(
-        caller: &mut impl Caller<'s, T, P>,
+        ep: &mut impl BlockingEndpoint<'s, T, P>,
         comm: &Comm,
         edges: &[Edge],
         memory: &'g mut [Neighbour],
     ) -> Result<Self, Error> {
-        now(Self::icreate(&mut Blocking(caller), comm, edges, memory))
+        now(Self::icreate(&mut Blocking(ep), comm, edges, memory))
     }
 
     /// Makes a graph like [`create`](Self::create), by a [`Messenger`].

@@ -12,7 +12,7 @@ use super::messenger::{Blocking, Messenger, now};
 use super::participants::Participants;
 use super::split::{SplitChoice, isplit};
 use super::topology::{Topology, TopologyKind};
-use crate::caller::Caller;
+use crate::blocking_endpoint::BlockingEndpoint;
 
 /// A dimension of a grid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -49,11 +49,11 @@ impl<'d> Grid<'d> {
     /// [`Cause::LengthMismatch`] if it has no place at all or more than `comm` has ranks; else as
     /// [`dup`](super::dup).
     pub fn create<'s, T: Transport, P: Platform>(
-        caller: &mut impl Caller<'s, T, P>,
+        ep: &mut impl BlockingEndpoint<'s, T, P>,
         comm: &Comm,
         dimensions: &'d [Dimension],
     ) -> Result<Option<Self>, Error> {
-        now(Self::icreate(&mut Blocking(caller), comm, dimensions))
+        now(Self::icreate(&mut Blocking(ep), comm, dimensions))
     }
 
     /// Makes a grid like [`create`](Self::create), by a [`Messenger`].
@@ -152,12 +152,12 @@ impl<'d> Grid<'d> {
     /// [`Cause::TooSmall`] if `kept` is too short; else as [`split`](super::split()).
     pub fn sub<'s, 'k, T: Transport, P: Platform>(
         &self,
-        caller: &mut impl Caller<'s, T, P>,
+        ep: &mut impl BlockingEndpoint<'s, T, P>,
         keep: &[bool],
         kept: &'k mut [Dimension],
         scratch: &mut [SplitChoice],
     ) -> Result<Grid<'k>, Error> {
-        now(self.isub(&mut Blocking(caller), keep, kept, scratch))
+        now(self.isub(&mut Blocking(ep), keep, kept, scratch))
     }
 
     /// Makes the grid of the kept dimensions like [`sub`](Self::sub), by a [`Messenger`].

@@ -85,7 +85,7 @@ use super::local_ranks::{CallTag, LocalRanks, check_subset};
 use super::messenger::{Blocking, Messenger, now};
 use super::participants::Participants;
 use super::split::{SplitChoice, gather, processes, select};
-use crate::caller::Caller;
+use crate::blocking_endpoint::BlockingEndpoint;
 use crate::tag;
 
 /// The two groups of a new intercommunicator and the way between their leaders: the arguments of
@@ -119,11 +119,11 @@ pub struct Leaders<'c> {
 /// as [`super::dup`]. After a deadline or a death another tag should be used: messages of this call
 /// may still be about.
 pub fn create<'s, T: Transport, P: Platform>(
-    caller: &mut impl Caller<'s, T, P>,
+    ep: &mut impl BlockingEndpoint<'s, T, P>,
     leaders: Leaders<'_>,
     scratch: &mut [SplitChoice],
 ) -> Result<Comm, Error> {
-    now(icreate(&mut Blocking(caller), leaders, scratch))
+    now(icreate(&mut Blocking(ep), leaders, scratch))
 }
 
 /// Makes an intercommunicator like [`create`], by a [`Messenger`].
@@ -224,11 +224,11 @@ async fn introduce<'s, T: Transport, P: Platform>(
 /// On all ranks [`Cause::Disagreement`] if ranks of a group give different values (on the other
 /// group it names one of them); [`Cause::Intracommunicator`]; else as [`super::dup`].
 pub fn merge<'s, T: Transport, P: Platform>(
-    caller: &mut impl Caller<'s, T, P>,
+    ep: &mut impl BlockingEndpoint<'s, T, P>,
     inter: &Comm,
     high: bool,
 ) -> Result<Comm, Error> {
-    now(imerge(&mut Blocking(caller), inter, high))
+    now(imerge(&mut Blocking(ep), inter, high))
 }
 
 /// Merges the groups like [`merge`], by a [`Messenger`].
@@ -265,10 +265,10 @@ pub async fn imerge<'s, T: Transport, P: Platform>(
 /// # Errors
 /// [`Cause::Intracommunicator`]; else as [`super::dup`].
 pub fn dup<'s, T: Transport, P: Platform>(
-    caller: &mut impl Caller<'s, T, P>,
+    ep: &mut impl BlockingEndpoint<'s, T, P>,
     inter: &Comm,
 ) -> Result<Comm, Error> {
-    now(idup(&mut Blocking(caller), inter))
+    now(idup(&mut Blocking(ep), inter))
 }
 
 /// Duplicates an intercommunicator like [`dup`], by a [`Messenger`].
@@ -299,13 +299,13 @@ pub async fn idup<'s, T: Transport, P: Platform>(
 /// # Errors
 /// [`Cause::Intracommunicator`]; else as [`super::split()`].
 pub fn split<'s, T: Transport, P: Platform>(
-    caller: &mut impl Caller<'s, T, P>,
+    ep: &mut impl BlockingEndpoint<'s, T, P>,
     inter: &Comm,
     colour: Option<u32>,
     key: i32,
     scratch: &mut [SplitChoice],
 ) -> Result<Option<Comm>, Error> {
-    now(isplit(&mut Blocking(caller), inter, colour, key, scratch))
+    now(isplit(&mut Blocking(ep), inter, colour, key, scratch))
 }
 
 /// Splits both groups like [`split`](split()), by a [`Messenger`].
@@ -334,12 +334,12 @@ pub async fn isplit<'s, T: Transport, P: Platform>(
 /// [`Cause::RankOutOfRange`] for a process that is not in the local group ([`Cause::Declined`] on
 /// the other ranks); else as [`split`].
 pub fn subset<'s, T: Transport, P: Platform>(
-    caller: &mut impl Caller<'s, T, P>,
+    ep: &mut impl BlockingEndpoint<'s, T, P>,
     inter: &Comm,
     group: &Group<'_>,
     scratch: &mut [SplitChoice],
 ) -> Result<Option<Comm>, Error> {
-    now(isubset(&mut Blocking(caller), inter, group, scratch))
+    now(isubset(&mut Blocking(ep), inter, group, scratch))
 }
 
 /// Makes the intercommunicator of subgroups like [`subset`], by a [`Messenger`].
@@ -370,10 +370,10 @@ pub async fn isubset<'s, T: Transport, P: Platform>(
 /// [`Cause::Intracommunicator`]; [`Cause::Stale`] for one that is freed; the rest as
 /// [`super::free`].
 pub fn free<'s, T: Transport, P: Platform>(
-    caller: &mut impl Caller<'s, T, P>,
+    ep: &mut impl BlockingEndpoint<'s, T, P>,
     inter: Comm,
 ) -> Result<(), Error> {
-    now(ifree(&mut Blocking(caller), inter))
+    now(ifree(&mut Blocking(ep), inter))
 }
 
 /// Frees an intercommunicator like [`free`], by a [`Messenger`].

@@ -11,7 +11,7 @@ use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport}
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Endpoint, Error, Rank, Status, Tag};
 
-use crate::caller::Caller;
+use crate::blocking_endpoint::BlockingEndpoint;
 
 /// The longest time that a rank which has failed waits until its notices have been sent: a rank
 /// that takes none has failed as well.
@@ -88,10 +88,10 @@ pub trait Messenger<'s, T: Transport, P: Platform> {
     fn notify(&mut self, comm: &Comm, notice: [u8; NOTICE_BYTES], ranks: [(Rank, Tag); 2]);
 }
 
-/// A [`Caller`] of blocking calls as a messenger.
+/// A [`BlockingEndpoint`] as a messenger.
 pub(super) struct Blocking<'c, C>(pub(super) &'c mut C);
 
-impl<'s, T: Transport, P: Platform, C: Caller<'s, T, P>> Messenger<'s, T, P> for Blocking<'_, C> {
+impl<'s, T: Transport, P: Platform, C: BlockingEndpoint<'s, T, P>> Messenger<'s, T, P> for Blocking<'_, C> {
     fn waits(&self) -> bool {
         false
     }

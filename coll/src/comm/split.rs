@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use super::creation::make_listed;
 use super::local_ranks::LocalRanks;
 use super::messenger::{Blocking, Messenger, now};
-use crate::caller::Caller;
+use crate::blocking_endpoint::BlockingEndpoint;
 
 /// The choice of a rank in a split. A split needs one for each rank, as scratch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable)]
@@ -57,13 +57,13 @@ impl SplitChoice {
 /// common with the others (on the rank itself [`Cause::TooSmall`] says how much is needed); else as
 /// [`Collective::wait`](crate::Collective::wait).
 pub fn split<'s, T: Transport, P: Platform>(
-    caller: &mut impl Caller<'s, T, P>,
+    ep: &mut impl BlockingEndpoint<'s, T, P>,
     comm: &Comm,
     colour: Option<u32>,
     key: i32,
     scratch: &mut [SplitChoice],
 ) -> Result<Option<Comm>, Error> {
-    now(isplit(&mut Blocking(caller), comm, colour, key, scratch))
+    now(isplit(&mut Blocking(ep), comm, colour, key, scratch))
 }
 
 /// Splits a communicator like [`split`](split()), by a [`Messenger`].
@@ -100,13 +100,13 @@ pub async fn isplit<'s, T: Transport, P: Platform>(
 /// [`Cause::Full`] on all ranks if any has too little scratch, too few pieces or no free slot in
 /// common with the others; the rest as [`split`].
 pub fn split_type<'s, T: Transport, P: Platform>(
-    caller: &mut impl Caller<'s, T, P>,
+    ep: &mut impl BlockingEndpoint<'s, T, P>,
     comm: &Comm,
     key: i32,
     shares: impl Fn(PeerId) -> bool,
     scratch: &mut [SplitChoice],
 ) -> Result<Option<Comm>, Error> {
-    now(isplit_type(&mut Blocking(caller), comm, key, shares, scratch))
+    now(isplit_type(&mut Blocking(ep), comm, key, shares, scratch))
 }
 
 /// Splits a communicator like [`split_type`], by a [`Messenger`].

@@ -10,7 +10,7 @@ use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Resource, 
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Failed, LentMut, LentRange, Rank, Request, Scope, Tag};
 
-use crate::caller::Caller;
+use crate::blocking_endpoint::BlockingEndpoint;
 use crate::layout::stretch;
 use crate::op::{Kernel, combine};
 use crate::schedule::{Algorithm, Buffer, IN_FLIGHT_MAX, Instance, STAGES_A_CALL, Span, Step};
@@ -44,20 +44,20 @@ impl CallBy<'_> {
     #[inline]
     pub fn run<'s, T: Transport, P: Platform>(
         mut self,
-        caller: &mut impl Caller<'s, T, P>,
+        ep: &mut impl BlockingEndpoint<'s, T, P>,
         comm: &Comm,
     ) -> Result<(), Error> {
         self.call.size = comm.size();
-        self.carry_out(caller, comm)
+        self.carry_out(ep, comm)
     }
 
     #[inline(never)]
     fn carry_out<'s, T: Transport, P: Platform>(
         self,
-        caller: &mut impl Caller<'s, T, P>,
+        ep: &mut impl BlockingEndpoint<'s, T, P>,
         comm: &Comm,
     ) -> Result<(), Error> {
-        let done = caller.enter(|scope| {
+        let done = ep.enter(|scope| {
             let Self { call, root, kernel, algorithm, data, scratch, refusal } = self;
             let mut rounds = Rounds {
                 comm: comm.collective(),
@@ -83,7 +83,7 @@ impl CallBy<'_> {
             }
             Ok(())
         });
-        done.map_err(|Failed| *caller.endpoint().failure())
+        done.map_err(|Failed| *ep.endpoint().failure())
     }
 }
 

@@ -7,7 +7,7 @@ use aldis_kernel::{Comm, Error, Scope};
 use zerocopy::IntoBytes;
 
 use super::{Root, algorithms};
-use crate::caller::Caller;
+use crate::blocking_endpoint::BlockingEndpoint;
 use crate::collective::{CallMemory, Collective, Input, Over, Planned};
 use crate::layout::Layout;
 use crate::op::{Element, Kernel};
@@ -78,11 +78,11 @@ impl<'m> InterCall<'m> {
     /// this, [`Cause::TooSmall`] for too little scratch; else as [`Collective::wait`].
     pub fn run<'s, T: Transport, P: Platform>(
         self,
-        caller: &mut impl Caller<'s, T, P>,
+        ep: &mut impl BlockingEndpoint<'s, T, P>,
         inter: &Comm,
     ) -> Result<(), Error> {
         let (planned, lent) = self.planned(inter);
-        planned.run(caller, inter, lent)
+        planned.run(ep, inter, lent)
     }
 
     /// Starts it. The memory can be used again when the scope is over.

@@ -12,7 +12,7 @@ use super::{Linear, NeighborList};
 use crate::algorithms::algorithms;
 use crate::algorithms::neighbor::NeighborAction;
 use crate::block_call::Division;
-use crate::caller::Caller;
+use crate::blocking_endpoint::BlockingEndpoint;
 use crate::collective::{BlockMemory, CallMemory, Collective, Input, Planned};
 use crate::layout::Layout;
 use crate::op::Element;
@@ -71,12 +71,12 @@ impl<'m> NeighborCall<'m> {
     #[inline]
     pub fn run<'s, T: Transport, P: Platform>(
         mut self,
-        caller: &mut impl Caller<'s, T, P>,
+        ep: &mut impl BlockingEndpoint<'s, T, P>,
         neighbors: &NeighborList<'_>,
     ) -> Result<(), Error> {
-        match self.try_fast_path(caller, neighbors) {
+        match self.try_fast_path(ep, neighbors) {
             Some(done) => done,
-            None => self.run_planned(caller, neighbors),
+            None => self.run_planned(ep, neighbors),
         }
     }
 
@@ -187,7 +187,7 @@ impl<'m> NeighborCall<'m> {
     #[inline(always)]
     fn try_fast_path<'s, T: Transport, P: Platform>(
         &mut self,
-        caller: &mut impl Caller<'s, T, P>,
+        ep: &mut impl BlockingEndpoint<'s, T, P>,
         neighbors: &NeighborList<'_>,
     ) -> Option<Result<(), Error>> {
         if !T::HAS_CONTROL_SLOTS {
@@ -199,10 +199,10 @@ impl<'m> NeighborCall<'m> {
         let input = GivenBlocks { memory: &self.input, layout: self.given.layout };
         let neighbors = Neighbors { rank: comm.rank().0, entries, is_grid: neighbors.is_grid };
         let role = Around::new(&call, neighbors, input, self.divided.layout)?;
-        if !options.tries_slots(caller.endpoint().tuning(comm), &call, &[]) {
+        if !options.tries_slots(ep.endpoint().tuning(comm), &call, &[]) {
             return None;
         }
-        let done = shared::try_run(caller, comm, &role, self.data)?;
+        let done = shared::try_run(ep, comm, &role, self.data)?;
         if done.is_ok() && role.is_long() { None } else { Some(done) }
     }
 
@@ -210,11 +210,11 @@ impl<'m> NeighborCall<'m> {
     #[inline(never)]
     fn run_planned<'s, T: Transport, P: Platform>(
         self,
-        caller: &mut impl Caller<'s, T, P>,
+        ep: &mut impl BlockingEndpoint<'s, T, P>,
         neighbors: &NeighborList<'_>,
     ) -> Result<(), Error> {
         let planned = self.planned(neighbors);
-        planned.run(caller, &neighbors.comm, self.lent(neighbors))
+        planned.run(ep, &neighbors.comm, self.lent(neighbors))
     }
 }
 

@@ -9,7 +9,7 @@ use aldis_kernel::{Comm, ControlSlots, Error, LentMut, Rank, Scope, Tag};
 
 use super::SharedStage;
 use super::{CallOutcome, Meeting, Role, Task};
-use crate::caller::Caller;
+use crate::blocking_endpoint::BlockingEndpoint;
 use crate::tag;
 
 /// On an endpoint.
@@ -154,12 +154,12 @@ pub(crate) fn serves(slots: Result<ControlSlots<'_>, Cause>, role: &impl Role) -
 
 /// Carries out a collective: a scope, a start and a wait.
 pub(crate) fn run<'s, R: Role, T: Transport, P: Platform>(
-    caller: &mut impl Caller<'s, T, P>,
+    ep: &mut impl BlockingEndpoint<'s, T, P>,
     comm: &Comm,
     role: R,
     data: &mut [u8],
 ) -> Result<(), Error> {
-    caller.enter(|scope| {
+    ep.enter(|scope| {
         let data = scope.lend(data);
         let operation = role.task().operation;
         let refused = |cause| Error::new(operation, cause);
@@ -172,13 +172,13 @@ pub(crate) fn run<'s, R: Role, T: Transport, P: Platform>(
 #[cold]
 #[inline(never)]
 pub(super) fn go_on<'s, R: Role, T: Transport, P: Platform>(
-    caller: &mut impl Caller<'s, T, P>,
+    ep: &mut impl BlockingEndpoint<'s, T, P>,
     comm: &Comm,
     mut meeting: Meeting<R>,
     looks: u32,
     data: &mut [u8],
 ) -> Result<(), Error> {
-    caller.enter(|scope| {
+    ep.enter(|scope| {
         scope.go_on_by_control_slots();
         let data = scope.lend(data);
         meeting.complete(scope, comm, looks, data)

@@ -8,7 +8,7 @@ use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, ControlSlots, Endpoint, Error};
 
 use super::{HERE, Here, Meeting, Role, SharedStage, drive};
-use crate::caller::Caller;
+use crate::blocking_endpoint::BlockingEndpoint;
 
 /// Looks for what is missing, before the wait is one with a deadline: a cache line's journey and
 /// its writer's work many times over.
@@ -36,17 +36,17 @@ const BUDGET: u32 = 16;
 )]
 #[inline(always)]
 pub(crate) fn try_run<'s, R: Role + Copy, T: Transport, P: Platform>(
-    caller: &mut impl Caller<'s, T, P>,
+    ep: &mut impl BlockingEndpoint<'s, T, P>,
     comm: &Comm,
     role: R,
     data: &mut [u8],
 ) -> Option<Result<(), Error>> {
     let (Some(here), role) = (HERE, role) else { return None };
     if role.passes_chunks() {
-        let has_slots = caller.endpoint().control_slots(comm).is_ok();
-        return has_slots.then(|| drive::run(caller, comm, role, data));
+        let has_slots = ep.endpoint().control_slots(comm).is_ok();
+        return has_slots.then(|| drive::run(ep, comm, role, data));
     }
-    let endpoint = caller.endpoint();
+    let endpoint = ep.endpoint();
     let (mut slots, platform) = endpoint.control_slots_beside(comm).ok()?;
     let task = role.task();
     if task.is_idle() || task.root >= task.size || !role.fits(slots.shape().slot_bytes) {
@@ -75,7 +75,7 @@ pub(crate) fn try_run<'s, R: Role + Copy, T: Transport, P: Platform>(
             endpoint.raise(&error);
             Some(Err(error))
         }
-        None => Some(drive::go_on(caller, comm, encounter.meeting(here), encounter.looks, data)),
+        None => Some(drive::go_on(ep, comm, encounter.meeting(here), encounter.looks, data)),
     }
 }
 

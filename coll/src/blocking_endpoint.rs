@@ -1,12 +1,12 @@
-//! The object that a blocking collective is called on: an endpoint, with or without a deadline.
+//! Endpoints that blocking collectives are called on, with or without a deadline.
 
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::plane::EndpointPlane;
 use aldis_kernel::{Endpoint, Failure, Scope, Within};
 
-/// The object that a blocking collective is called on: an [`Endpoint`], or one [`Within`] a
+/// An endpoint that blocking collectives are called on: an [`Endpoint`], or one [`Within`] a
 /// deadline.
-pub trait Caller<'s, T: Transport, P: Platform> {
+pub trait BlockingEndpoint<'s, T: Transport, P: Platform> {
     /// The endpoint, for what is done without waiting.
     fn endpoint(&mut self) -> &mut Endpoint<'s, T, P>;
 
@@ -21,7 +21,7 @@ pub trait Caller<'s, T: Transport, P: Platform> {
     ) -> Result<R, E>;
 }
 
-impl<'s, T: Transport, P: Platform> Caller<'s, T, P> for Endpoint<'s, T, P> {
+impl<'s, T: Transport, P: Platform> BlockingEndpoint<'s, T, P> for Endpoint<'s, T, P> {
     fn endpoint(&mut self) -> &mut Self {
         self
     }
@@ -34,7 +34,7 @@ impl<'s, T: Transport, P: Platform> Caller<'s, T, P> for Endpoint<'s, T, P> {
     }
 }
 
-impl<'s, T: Transport, P: Platform> Caller<'s, T, P> for Within<'_, 's, T, P> {
+impl<'s, T: Transport, P: Platform> BlockingEndpoint<'s, T, P> for Within<'_, 's, T, P> {
     fn endpoint(&mut self) -> &mut Endpoint<'s, T, P> {
         self.endpoint()
     }
