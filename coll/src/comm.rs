@@ -15,7 +15,7 @@
 //! [`create_adjacent`]: DistributedGraph::create_adjacent
 //!
 //! **Without blocking.** Each call has one with an `i` before its name ([`idup`], [`isplit`],
-//! [`Grid::icreate`]): a future, for those who do other things meanwhile. They give it a
+//! [`Grid::icreate`]): a future, for programs that do other things meanwhile. They give it a
 //! [`Messenger`], which has the endpoint between two waits and exchanges messages. Any number may
 //! be under way, begun in any order on different communicators.
 //!

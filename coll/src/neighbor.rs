@@ -3,7 +3,7 @@
 //!
 //! A [`NeighborList`] is made once of a [`Grid`](crate::comm::Grid), a
 //! [`Graph`](crate::comm::Graph) or a [`DistributedGraph`](crate::comm::DistributedGraph); any
-//! number of operations go by it. Blocks stand in the order of its [`sources`](Topology::sources)
+//! number of operations use it. Blocks stand in the order of its [`sources`](Topology::sources)
 //! and [`destinations`](Topology::destinations): in a grid for each dimension that before and that
 //! behind. A neighbour beyond an open border has a block all the same, which is left alone.
 //!
@@ -42,8 +42,8 @@ pub use crate::algorithms::neighbor::{EXCHANGES, GATHERS, Linear, NeighborEntry}
 use crate::comm::{Topology, TopologyKind};
 use crate::schedule::IN_FLIGHT_MAX;
 
-/// With whom a rank exchanges, in an order in which no rank waits for ever. Good for any number of
-/// operations at a time.
+/// The neighbours that a rank exchanges with, in an order in which no rank waits for ever. Good for
+/// any number of operations at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct NeighborList<'m> {
     comm: Comm,

@@ -34,7 +34,7 @@ pub(crate) fn ring_before(place: u32, by: u32, size: u32) -> u32 {
     place.checked_sub(by).unwrap_or(size.wrapping_sub(by).wrapping_add(place))
 }
 
-/// The whole data, and as much scratch.
+/// Returns the whole data, and as much scratch.
 pub(crate) fn whole(instance: &Instance) -> (Span, Span) {
     (Span::data(0, instance.count()), Span::scratch(instance.count()))
 }
@@ -101,7 +101,8 @@ pub(crate) fn sum<const N: usize>(phases: [Work; N]) -> Work {
     })
 }
 
-/// `rounds` rounds of messages of `elements`, reduced by who gets them if `reduces`.
+/// Returns the work of `rounds` rounds of messages of `elements`, which their receivers reduce if
+/// `reduces`.
 pub(crate) fn messages(rounds: u32, elements: usize, reduces: bool) -> Work {
     if elements == 0 {
         return Work::default();

@@ -76,7 +76,8 @@ impl NodesShape {
         Self { largest, nodes: size.div_ceil(largest.max(1)) }
     }
 
-    /// Rounds in which leaders receive from their nodes, and the root from leaders.
+    /// Returns the numbers of rounds in which leaders receive from their nodes, and the root from
+    /// leaders.
     fn rounds(&self, instance: &Instance) -> [u32; 2] {
         if instance.count() == 0 { [0; 2] } else { [self.largest, self.nodes].map(fan::rounds) }
     }
@@ -102,7 +103,8 @@ impl Nodes {
         self.own.end.saturating_sub(self.own.start)
     }
 
-    /// A rank's place in this node, counted from the leader, around.
+    /// Returns a rank's place in this node, counted from the leader; the first rank follows the
+    /// last.
     fn place(&self, rank: u32) -> u32 {
         ring_before(
             rank.saturating_sub(self.own.start),
@@ -111,7 +113,7 @@ impl Nodes {
         )
     }
 
-    /// The rank at such a place other than 0.
+    /// Returns the rank at such a [place](Self::place), which is not 0.
     fn member(&self, place: u32) -> u32 {
         let leader = self.leader.saturating_sub(self.own.start);
         self.own.start.saturating_add(ring_before(leader, self.len().saturating_sub(place), self.len()))
@@ -127,7 +129,7 @@ impl Nodes {
         node.saturating_mul(self.shape.largest)
     }
 
-    /// This node's place, counted from the root's, around.
+    /// Returns this node's place, counted from the root's node; the first node follows the last.
     fn node_from_root(&self, instance: &Instance) -> u32 {
         ring_before(self.node(instance.rank()), self.node(instance.root()), self.shape.nodes)
     }

@@ -1,4 +1,4 @@
-//! Exchanges with neighbours: the order of a rank's messages, and the schedule that goes by it.
+//! Exchanges with neighbours: the order of a rank's messages, and the schedule that follows it.
 
 mod linear;
 mod order;

@@ -120,7 +120,7 @@ async fn settle<'s, T: Transport, P: Platform>(
 }
 
 /// Puts the communicator into a slot that all members have promised to it, under a generation that
-/// is new on all of them; `None` on those who will be in none.
+/// is new on all of them; `None` on ranks that will be in none.
 async fn install_in<'s, T, P, I>(
     messenger: &mut impl Messenger<'s, T, P>,
     participants: &impl Participants,
@@ -228,7 +228,7 @@ struct Offer {
 }
 
 impl Offer {
-    /// Of those who are no members: they leave the choice to them.
+    /// The offer of a rank that will be no member: members choose.
     const ANY: Self =
         Self { flags: MORE | OFFERED | WHOLE, free: [u64::MAX; CONTEXT_WORDS], first: (LOW, 0) };
 

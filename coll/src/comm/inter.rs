@@ -389,7 +389,7 @@ pub async fn ifree<'s, T: Transport, P: Platform>(
     met
 }
 
-/// An intercommunicator of those on both sides who have chosen alike.
+/// Makes an intercommunicator of the ranks on both sides that have chosen alike.
 async fn choose<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     link: &InterLink<'_>,
@@ -414,7 +414,7 @@ async fn choose<'s, T: Transport, P: Platform>(
 }
 
 /// Makes an intercommunicator of members on this side and on the other; both sides take part, also
-/// those who will be in none.
+/// ranks that will be in none.
 async fn connect<'s, T, P, I, J>(
     messenger: &mut impl Messenger<'s, T, P>,
     link: &InterLink<'_>,

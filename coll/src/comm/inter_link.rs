@@ -45,7 +45,7 @@ pub(super) enum Remote<'c> {
 }
 
 impl<'c> InterLink<'c> {
-    /// Of the ranks of `local` and those of the other leader, once it is known who they are.
+    /// Of the ranks of `local` and those of the other leader, once they are known.
     pub(super) fn new<'s, T: Transport, P: Platform>(
         messenger: &mut impl Messenger<'s, T, P>,
         local: LocalRanks<'static>,
@@ -150,7 +150,7 @@ impl<'c> InterLink<'c> {
         let is_gone = Objection::is_of_another(error.cause);
         let (local, peer) = (self.local.comm(), error.peer().unwrap_or(Rank::NULL));
         let process = match error.context {
-            // An error from the other leader, who names ranks of the world.
+            // An error from the other leader, which names ranks of the world.
             context if context == self.other.call.name_context => Some(PeerId(peer.0)),
             context if is_gone && context == self.other.call.comm.context() => Some(self.other.process),
             context if is_gone && context == local.context() => {

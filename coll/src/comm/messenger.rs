@@ -154,7 +154,7 @@ impl<'s, T: Transport, P: Platform, C: BlockingEndpoint<'s, T, P>> Messenger<'s,
     }
 }
 
-/// Lets others who wait go on, once.
+/// Lets other waiting futures go on, once.
 pub(super) async fn rest() {
     let mut is_rested = false;
     poll_fn(|context| {

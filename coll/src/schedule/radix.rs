@@ -1,5 +1,5 @@
-//! Digits of a radix: at distances 1, k, k^2, .. a rank meets those 1, 2, .. k - 1 times as far
-//! away, a few at a time.
+//! Exchanges by the digits of a radix k: for each of the distances 1, k, k^2, .. a rank exchanges
+//! with the ranks 1, 2, .. k - 1 times as far away, a few at a time.
 
 use super::{WIDTH_MAX, Work};
 

@@ -25,7 +25,8 @@ impl RankSubset {
         Self { first: ranks.start, stride: 1, size, root: root.saturating_sub(ranks.start), root_rank: root }
     }
 
-    /// Every `stride`-th of `ranks` ranks, with `root` in place of the one that it comes after.
+    /// Every `stride`-th of `ranks` ranks; `root` takes the place of the last of them that is not
+    /// behind it.
     pub(crate) fn strided(stride: u32, ranks: u32, root: u32) -> Self {
         let number = root.checked_div(stride).unwrap_or(0);
         Self { first: 0, stride, size: ranks.div_ceil(stride.max(1)), root: number, root_rank: root }

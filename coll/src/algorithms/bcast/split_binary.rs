@@ -56,7 +56,7 @@ impl SplitBinary {
         }
     }
 
-    /// Pairs exchange their halves; who has no partner gets its other half from the root.
+    /// Pairs exchange their halves; a rank without a partner gets its other half from the root.
     fn exchange(instance: &Instance, index: u32) -> Option<Step> {
         let (place, last) = (instance.from_root(), instance.size() - 1);
         let (left, right) = halves(instance);

@@ -24,7 +24,7 @@ pub(super) fn fanned(group: u32, count: usize) -> Work {
 pub(super) struct Groups {
     /// The first rank of its own group.
     first: u32,
-    /// The ranks of its own group, of whom the first is the root.
+    /// The ranks of its own group; the first is the root.
     pub(super) near: RankSubset,
     /// The number of ranks in the other group, and the first of them.
     pub(super) others: u32,
@@ -67,7 +67,8 @@ impl Groups {
         }
     }
 
-    /// The rounds of that many exchanges each, until all have met.
+    /// Returns the number of rounds of that many exchanges each, until every rank has exchanged
+    /// with every rank of the other group.
     pub(super) fn rounds(&self, instance: &Instance, width: u32) -> u32 {
         if instance.count() == 0 { 0 } else { self.larger.div_ceil(width) }
     }
