@@ -35,7 +35,6 @@ mod input;
 mod lane;
 mod peers;
 mod persistent;
-mod ready;
 mod rounds;
 mod row;
 mod several;
@@ -52,7 +51,8 @@ use crate::route::{Beginning, Route, RouteFacts, RouteQuery};
 use crate::schedule::{Instance, Schedule, Step};
 pub use crate::select::LANES;
 use crate::select::{Call, CallSpec, Options, Plan};
-use crate::shared::{self, Meeting, StartedRole};
+use crate::shared::{self, FlatCollective, StartedRole};
+use crate::tag;
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Failed, Lent, LentMut, Scope, Tag};
@@ -62,7 +62,6 @@ pub(crate) use peers::Over;
 pub use peers::Root;
 use peers::{MessageRoute, Peers};
 pub use persistent::start_all;
-use ready::Ready;
 pub use several::{wait_all, wait_for};
 use unlike::Watch;
 
@@ -102,7 +101,7 @@ pub(crate) struct CollectiveMemory<'scope> {
     pub(crate) data: LentMut<'scope>,
     pub(crate) scratch: LentMut<'scope>,
     /// The rest, where there are blocks.
-    blocks: Lasting<'scope>,
+    blocks: LentBlocks<'scope>,
     pub(crate) element_bytes: u32,
     /// The reduction, where there is one.
     pub(crate) kernel: Option<Kernel>,
@@ -110,12 +109,22 @@ pub(crate) struct CollectiveMemory<'scope> {
 
 /// [`BlockMemory`] in a scope.
 #[derive(Clone, Copy)]
-pub(crate) struct Lasting<'scope> {
+pub(crate) struct LentBlocks<'scope> {
     input: Lent<'scope>,
     /// The input as memory that may be edited between starts, if it may.
     lent: Option<LentMut<'scope>>,
     layouts: [Layout<'scope>; 2],
     own: Option<&'scope dyn Schedule>,
+}
+
+/// The way in which a planned collective is carried out on a communicator.
+#[derive(Clone, Copy)]
+pub(super) struct Ready {
+    /// The whole call.
+    whole: Instance,
+    plan: Plan,
+    tag: Tag,
+    peers: Peers,
 }
 
 /// A collective that is to be begun: everything but its memory.
@@ -183,6 +192,45 @@ impl Planned {
         done.map_err(|Failed| *ep.endpoint().failure())
     }
 
+    /// Returns all of it, and how each segment is carried out by this plan, once its memory is
+    /// found well. Its tag is taken here.
+    #[inline]
+    fn ready<'scope, T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
+        plan: Result<Plan, Cause>,
+        memory: &CollectiveMemory<'scope>,
+    ) -> Result<Ready, Failed> {
+        let &Call { operation, count, element_bytes, .. } = self.call();
+        let root = self.query.spec.root;
+        if memory.is_typed() {
+            memory.check_types(scope, comm, operation)?;
+        }
+        let ready = match self.over {
+            Over::Ranks => Instance::new(comm.rank().0, comm.size(), root, count).and_then(|whole| {
+                let plan = plan?;
+                let tag = if self.is_persistent() {
+                    tag::of_persistent(scope.persistent_number(comm, false)?, operation, root)
+                } else {
+                    tag::of_call(scope.collective_number(comm)?, operation, root)
+                };
+                let whole = whole.with_cut(self.query.options.node);
+                Ok(Ready { whole, plan, tag, peers: Peers::Ranks })
+            }),
+            Over::Groups | Over::Rooted(_) => self.ready_in_row(scope, comm, plan),
+        };
+        let ready = ready.map_err(|cause| scope.keep_failure(&Error::new(operation, cause).on(comm)))?;
+        // Nothing here converts numbers of ranks of the other byte order. Bytes have none.
+        match scope.unlike(comm).filter(|_| element_bytes > 1) {
+            None => Ok(ready),
+            Some(rank) => {
+                let error = Error::new(operation, Cause::UnlikeOrder).with(rank, comm.context(), ready.tag);
+                Err(scope.keep_failure(&error))
+            }
+        }
+    }
+
     /// Begins it by messages, or makes it, to be started later.
     fn begin<'scope, T: Transport, P: Platform>(
         &self,
@@ -235,7 +283,7 @@ pub struct Collective<'scope> {
     /// Each lane's.
     messages: [Messages<'scope>; LANES],
     /// The progress by control slots, if it is carried out by them.
-    meeting: Option<Meeting<StartedRole<'scope>>>,
+    flat: Option<FlatCollective<StartedRole<'scope>>>,
     watch: Watch,
 }
 
@@ -280,7 +328,7 @@ impl<'scope> Collective<'scope> {
             error: Error::new(operation, Cause::Busy),
             moved: false,
             messages: no_messages(),
-            meeting: None,
+            flat: None,
             watch: Watch::default(),
         }
     }
@@ -297,7 +345,13 @@ impl<'scope> Collective<'scope> {
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
     ) -> Result<(), Failed> {
-        self.open(scope);
+        let is_persistent = tag::is_persistent(self.tag);
+        let before = if is_persistent { None } else { scope.begin_call(&self.comm, self.tag) };
+        self.watch = Watch::opened(before);
+        // It may be over at once, like a root's that has sent: it still is the one before the next.
+        if self.is_complete() {
+            self.close(scope);
+        }
         match self.advance(scope) {
             Progress::Failed => Err(scope.keep_failure(&self.error)),
             Progress::Done | Progress::Waiting | Progress::Starved => Ok(()),
@@ -389,9 +443,9 @@ impl<'scope> Collective<'scope> {
     /// that is missing.
     fn activity<T: Transport>(&self) -> Activity {
         if T::HAS_CONTROL_SLOTS
-            && let Some(meeting) = &self.meeting
+            && let Some(flat) = &self.flat
         {
-            return meeting.activity(&self.comm);
+            return flat.activity(&self.comm);
         }
         let missing = self.missing();
         let step = missing.and_then(|(lane, index)| self.step_of(lane, index));

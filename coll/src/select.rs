@@ -14,7 +14,6 @@
 //! [`Priced::work`]: crate::schedule::Priced::work
 //! [`Priced::share`]: crate::schedule::Priced::share
 
-mod cut;
 mod plan;
 pub(crate) mod slots;
 mod spec;

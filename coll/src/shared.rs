@@ -45,11 +45,11 @@
 //! worked out from this rank's own arguments, and where a slot says how blocks stand in it, that
 //! must be inside of it and as long as this rank expects.
 
-mod around;
 mod blocks;
 mod chunks;
 mod drive;
 mod fast_path;
+mod neighbor_exchange;
 mod pairs;
 mod started;
 mod table;
@@ -57,11 +57,11 @@ mod table;
 use aldis_kernel::hal::shared_control::{ControlSlotsShape, Note, START_BYTES};
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId};
 use aldis_kernel::{Comm, ControlSlots, NotReady};
-pub(crate) use around::{Around, Neighbors};
 pub(crate) use blocks::{GivenBlocks, Portions};
 use chunks::{ChunkRun, WorkShare};
 pub(crate) use drive::{CROWDED, SlotForm, run, serves};
 pub(crate) use fast_path::try_run;
+pub(crate) use neighbor_exchange::{NeighborExchange, Neighbors};
 pub(crate) use started::StartedRole;
 
 use crate::op::{Kernel, copy};
@@ -148,14 +148,14 @@ impl Task {
 
     /// Returns true if this rank must read another's slot, which says all.
     #[inline]
-    const fn listens_to(&self, rank: u32) -> bool {
+    const fn reads_slot_of(&self, rank: u32) -> bool {
         use Operation::{Bcast, Exscan, Scan, Scatter, Scatterv};
-        let is_heard = match self.operation {
+        let is_read = match self.operation {
             Bcast | Scatter | Scatterv => rank == self.root,
             Scan | Exscan => rank < self.rank,
             _ => true,
         };
-        rank != self.rank && self.receives() && is_heard
+        rank != self.rank && self.receives() && is_read
     }
 
     /// Returns the way in which its chunks are passed.
@@ -270,15 +270,15 @@ pub(crate) trait Role {
 
     /// Returns true if it must read another rank's slot, which says all.
     #[inline]
-    fn listens_to(&self, rank: u32) -> bool {
-        self.task().listens_to(rank)
+    fn reads_slot_of(&self, rank: u32) -> bool {
+        self.task().reads_slot_of(rank)
     }
 
     /// Takes note of what `rank` says.
     ///
     /// # Errors
     /// What is wrong with that.
-    fn hear(&self, rank: u32, note: Note) -> Result<(), Cause>;
+    fn check_note(&self, rank: u32, note: Note) -> Result<(), Cause>;
 
     /// The result of what stands in slots, all of which have been read.
     ///
@@ -333,7 +333,7 @@ impl Role for Task {
     }
 
     #[inline]
-    fn hear(&self, _rank: u32, note: Note) -> Result<(), Cause> {
+    fn check_note(&self, _rank: u32, note: Note) -> Result<(), Cause> {
         if note == self.note() { Ok(()) } else { Err(self.mismatch(note)) }
     }
 
@@ -412,14 +412,14 @@ enum SharedStage {
     /// This rank's slot is to be written.
     Enter,
     /// The others' slots are to be read.
-    Hear,
+    Read,
     /// Chunks are passed.
     Pass,
     Over,
 }
 
 /// A collective by control slots under way.
-pub(crate) struct Meeting<R> {
+pub(crate) struct FlatCollective<R> {
     role: R,
     /// Its number on the communicator.
     number: u32,
@@ -431,13 +431,13 @@ pub(crate) struct Meeting<R> {
     /// The rank that was missing then.
     missing: Option<u32>,
     /// True once it has let others know that it waits.
-    said: bool,
+    has_published: bool,
     /// The run by which chunks are passed; none if a slot holds everything.
     run: Option<ChunkRun>,
     _here: Here,
 }
 
-impl<R: Role> Meeting<R> {
+impl<R: Role> FlatCollective<R> {
     /// The collective that has this number, for slots of this shape; `None` on a machine that has
     /// none of this.
     ///
@@ -448,7 +448,17 @@ impl<R: Role> Meeting<R> {
         let is_idle = role.task().is_idle();
         let run = if is_idle { None } else { role.run(shape)? };
         let stage = if is_idle { SharedStage::Over } else { SharedStage::Enter };
-        Ok(Some(Self { role, number, stage, next: 0, idle: 0, missing: None, said: false, run, _here }))
+        Ok(Some(Self {
+            role,
+            number,
+            stage,
+            next: 0,
+            idle: 0,
+            missing: None,
+            has_published: false,
+            run,
+            _here,
+        }))
     }
 
     fn task(&self) -> &Task {
@@ -470,7 +480,7 @@ impl<R: Role> Meeting<R> {
         for _ in 0..STEPS_A_CALL {
             let went = match self.stage {
                 SharedStage::Enter => self.enter(slots, data),
-                SharedStage::Hear => self.hear(slots, data),
+                SharedStage::Read => self.read_slots(slots, data),
                 SharedStage::Pass => self.pass(slots, data),
                 SharedStage::Over => return CallOutcome::Over,
             };
@@ -503,16 +513,16 @@ impl<R: Role> Meeting<R> {
             Some(run) => slots.publish(self.number, self.role.note(), &run.first.to_le_bytes())?,
             None => self.role.give(slots, self.number, data)?,
         }
-        self.stage = SharedStage::Hear;
+        self.stage = SharedStage::Read;
         Ok(())
     }
 
     /// Lets the others know what this rank waits for, if its slot says nothing: who waits for it in
     /// turn sees that they make unlike calls.
-    fn say(&mut self, slots: &mut ControlSlots<'_>) {
-        if self.stage == SharedStage::Hear && !self.task().gives() && !self.said {
+    fn publish_wait(&mut self, slots: &mut ControlSlots<'_>) {
+        if self.stage == SharedStage::Read && !self.task().gives() && !self.has_published {
             // Once, as it may be read from now on.
-            self.said = true;
+            self.has_published = true;
             // No rank need read it, so what keeps it from being written does not matter.
             let _ = slots.publish(self.number, self.task().waiting(), &[]);
         }
@@ -520,16 +530,16 @@ impl<R: Role> Meeting<R> {
 
     /// Returns true if this rank must read another's slot: also where the other gives only its
     /// chunks.
-    fn listens_to(&self, rank: u32) -> bool {
+    fn reads_slot_of(&self, rank: u32) -> bool {
         let passes = self.run.is_some() && self.task().is_of_all() && rank != self.task().rank;
-        passes || self.role.listens_to(rank)
+        passes || self.role.reads_slot_of(rank)
     }
 
     /// Reads the others' slots, and is over unless there are chunks to pass.
-    fn hear(&mut self, slots: &mut ControlSlots<'_>, data: &mut [u8]) -> Result<(), Stopped> {
+    fn read_slots(&mut self, slots: &mut ControlSlots<'_>, data: &mut [u8]) -> Result<(), Stopped> {
         while self.next < self.task().size {
-            if self.listens_to(self.next) {
-                self.hear_of(slots, self.next)?;
+            if self.reads_slot_of(self.next) {
+                self.read_slot(slots, self.next)?;
             }
             self.next += 1;
         }
@@ -550,9 +560,9 @@ impl<R: Role> Meeting<R> {
         Ok(())
     }
 
-    fn hear_of(&mut self, slots: &ControlSlots<'_>, rank: u32) -> Result<(), Stopped> {
+    fn read_slot(&mut self, slots: &ControlSlots<'_>, rank: u32) -> Result<(), Stopped> {
         let notice = slots.look(self.number, rank).map_err(about(rank))?.ok_or(CallOutcome::Missing(rank))?;
-        self.role.hear(rank, notice.note).map_err(about(rank))?;
+        self.role.check_note(rank, notice.note).map_err(about(rank))?;
         let is_of_all = self.task().is_of_all();
         // Unless that rank has all in its slot, which then says no position.
         if let Some(run) = &mut self.run

@@ -9,7 +9,7 @@ use super::lane::LaneStage;
 use super::{CallMemory, Collective, CollectiveMemory, Peers, Planned, Progress, Ready};
 use crate::schedule::Instance;
 use crate::select::{Call, CallSpec, Plan};
-use crate::shared::{self, CROWDED, CallOutcome, Meeting, StartedRole};
+use crate::shared::{self, CROWDED, CallOutcome, FlatCollective, StartedRole};
 
 impl Planned {
     /// Starts it by the control slots of the communicator, for which it is, on any lent memory.
@@ -34,12 +34,12 @@ impl Planned {
     ) -> Result<Collective<'scope>, Error> {
         let CallSpec { call: Call { operation, count, .. }, root, .. } = self.query.spec;
         let refused = |cause| Error::new(operation, cause);
-        let begun = Meeting::begin(scope, comm, role).map_err(refused)?;
+        let begun = FlatCollective::begin(scope, comm, role).map_err(refused)?;
         let algorithm = shared::algorithm(operation).ok_or(Cause::Unsupported).map_err(refused)?;
         let whole = Instance::new(comm.rank().0, comm.size(), root, count).map_err(refused)?;
         let plan = Plan::in_turn(algorithm, count);
         let ready = Ready { whole, plan, tag: Tag(0), peers: Peers::Ranks };
-        let mut started = Collective { meeting: begun, ..Collective::new(comm, ready, operation, memory) };
+        let mut started = Collective { flat: begun, ..Collective::new(comm, ready, operation, memory) };
         started.set_stage(LaneStage::Post(0));
         match started.advance(scope) {
             Progress::Failed => Err(started.error),
@@ -50,16 +50,16 @@ impl Planned {
 
 impl<'scope> Collective<'scope> {
     /// Like [`advance`](Self::advance), but by control slots.
-    pub(super) fn meet<T: Transport, P: Platform>(
+    pub(super) fn advance_in_slots<T: Transport, P: Platform>(
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
     ) -> Progress {
-        let Some(meeting) = &mut self.meeting else { return Progress::Failed };
-        match (self.lanes.now().stage, meeting.turn(scope, &self.comm, self.memory.data)) {
+        let Some(flat) = &mut self.flat else { return Progress::Failed };
+        match (self.lanes.now().stage, flat.turn(scope, &self.comm, self.memory.data)) {
             (LaneStage::Failed, _) => return Progress::Failed,
             // What every rank knows to stand in slots does.
-            (_, CallOutcome::Over) if meeting.role().is_long() => {
-                self.error = meeting.error(&self.comm, Cause::Incompatible, None);
+            (_, CallOutcome::Over) if flat.role().is_long() => {
+                self.error = flat.error(&self.comm, Cause::Incompatible, None);
                 self.set_stage(LaneStage::Failed);
                 return Progress::Failed;
             }
@@ -71,11 +71,11 @@ impl<'scope> Collective<'scope> {
             (_, CallOutcome::Moved) => self.moved = true,
             (_, CallOutcome::Missing(_)) => {}
             (_, CallOutcome::Crowded) => {
-                self.error = meeting.error(&self.comm, CROWDED, None);
+                self.error = flat.error(&self.comm, CROWDED, None);
                 return Progress::Starved;
             }
             (_, CallOutcome::Failed(cause, rank)) => {
-                self.error = meeting.error(&self.comm, cause, rank);
+                self.error = flat.error(&self.comm, cause, rank);
                 scope.raise(&self.error);
                 self.set_stage(LaneStage::Failed);
                 return Progress::Failed;

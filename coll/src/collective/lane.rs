@@ -198,18 +198,9 @@ impl<'scope> Collective<'scope> {
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
     ) -> Progress {
-        if T::HAS_CONTROL_SLOTS && self.meeting.is_some() {
-            return self.meet(scope);
+        if T::HAS_CONTROL_SLOTS && self.flat.is_some() {
+            return self.advance_in_slots(scope);
         }
-        let all = self.advance_lanes(scope);
-        self.watch_out(scope, all)
-    }
-
-    #[inline]
-    fn advance_lanes<T: Transport, P: Platform>(
-        &mut self,
-        scope: &mut Scope<'scope, '_, '_, T, P>,
-    ) -> Progress {
         self.lanes.driven = 0;
         let mut all = self.advance_lane(scope);
         for number in 1..self.plan.lanes() {
@@ -222,7 +213,7 @@ impl<'scope> Collective<'scope> {
         if all == Progress::Failed {
             self.fail(scope);
         }
-        all
+        self.watch_out(scope, all)
     }
 
     /// Advances the lane that is driven until it must wait, is over, or has done enough for one

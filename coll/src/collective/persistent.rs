@@ -75,7 +75,7 @@ impl<'scope> Collective<'scope> {
         match self.lanes.oldest().stage {
             LaneStage::Failed => return Err(self.error),
             LaneStage::Post(_) | LaneStage::Land(_) => return Err(self.refused(scope, Cause::Busy)),
-            LaneStage::Done if self.meeting.is_some() => return Err(self.refused(scope, Cause::Unsupported)),
+            LaneStage::Done if self.flat.is_some() => return Err(self.refused(scope, Cause::Unsupported)),
             LaneStage::Done => {}
         }
         let checked = self.memory.check_types(scope, &self.comm, self.operation());

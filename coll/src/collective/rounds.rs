@@ -9,7 +9,7 @@ use aldis_kernel::{Error, Failed, Lent, LentMut, LentRange, Scope, Tag};
 use super::lane::{LaneStage, SegmentLane, of_mut};
 use super::peers::MessageRoute;
 use super::typed::BlockPlace;
-use super::{BlockMemory, CallMemory, Collective, CollectiveMemory, Input, Lasting, Planned};
+use super::{BlockMemory, CallMemory, Collective, CollectiveMemory, Input, LentBlocks, Planned};
 use crate::layout::{Layout, Pieces, SegmentPlace, stretch};
 use crate::op::combine;
 use crate::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Schedule, Span, Step, divide};
@@ -32,7 +32,7 @@ impl BufferPart {
     }
 }
 
-impl<'scope> Lasting<'scope> {
+impl<'scope> LentBlocks<'scope> {
     fn new<T: Transport, P: Platform>(
         scope: &mut Scope<'scope, '_, '_, T, P>,
         blocks: BlockMemory<'scope>,
@@ -59,7 +59,7 @@ impl<'scope> CollectiveMemory<'scope> {
     ) -> Self {
         let CallMemory { data, scratch, blocks } = lent;
         let (element_bytes, kernel) = (planned.call().element_bytes, planned.query.spec.kernel);
-        let blocks = Lasting::new(scope, blocks);
+        let blocks = LentBlocks::new(scope, blocks);
         Self { data: scope.lend(data), scratch: scope.lend(scratch), blocks, element_bytes, kernel }
     }
 

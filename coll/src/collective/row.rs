@@ -9,7 +9,7 @@
 
 use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
-use aldis_kernel::{Comm, Error, Failed, Rank, Scope, Tag};
+use aldis_kernel::{Comm, Rank, Scope, Tag};
 
 use super::Root;
 use super::peers::{MessageRoute, Over, Peers};
@@ -126,17 +126,17 @@ impl Planned {
         scope: &mut Scope<'_, '_, '_, T, P>,
         inter: &Comm,
         plan: Result<Plan, Cause>,
-    ) -> Result<Ready, Failed> {
-        let (call, over) = (self.call(), self.over);
-        let ready = self.tags(scope, inter).and_then(|(companion, tag, ahead)| {
+    ) -> Result<Ready, Cause> {
+        let over = self.over;
+        self.tags(scope, inter).and_then(|(companion, tag, ahead)| {
             let first = |comm| scope.process_of(comm, Rank(0)).map_err(|error| error.cause);
             let sizes = GroupSizes { here: inter.size(), there: inter.remote_size() };
             let seats = Seats::new(over, inter.rank().0, sizes, first(&companion)? < first(inter)?)?;
-            let whole = Instance::new(seats.own, seats.size, seats.root, call.count)?.with_cut(seats.cut);
+            let whole =
+                Instance::new(seats.own, seats.size, seats.root, self.call().count)?.with_cut(seats.cut);
             let row = Row { companion: companion.collective(), ahead, seats };
             Ok(Ready { whole, plan: plan?, tag, peers: Peers::Row(row) })
-        });
-        ready.map_err(|cause| scope.keep_failure(&Error::new(call.operation, cause).on(inter)))
+        })
     }
 
     /// The companion, the call's tag, and how much higher it is there.

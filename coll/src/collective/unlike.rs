@@ -44,6 +44,14 @@ pub(super) struct Watch {
     seen: u64,
 }
 
+impl Watch {
+    /// Opens the watch as a collective begins, after the one that has this tag.
+    #[inline]
+    pub(super) const fn opened(before: Option<Tag>) -> Self {
+        Self { is_open: true, before, looks: 0, seen: 0 }
+    }
+}
+
 /// Returns the own operation and what is wrong with calls that have these tags, on a communicator
 /// of so many ranks.
 pub(crate) fn cause(own: Tag, theirs: Tag, ranks: u32) -> Option<(Operation, Cause)> {
@@ -53,17 +61,6 @@ pub(crate) fn cause(own: Tag, theirs: Tag, ranks: u32) -> Option<(Operation, Cau
 }
 
 impl<'scope> Collective<'scope> {
-    /// Opens the watch as the collective begins. A collective may be over at once, like a root's
-    /// that has sent. Then it still is the one before the next.
-    #[inline]
-    pub(super) fn open<T: Transport, P: Platform>(&mut self, scope: &mut Scope<'scope, '_, '_, T, P>) {
-        let before = if tag::is_persistent(self.tag) { None } else { scope.begin_call(&self.comm, self.tag) };
-        self.watch = Watch { is_open: true, before, looks: 0, seen: 0 };
-        if self.is_complete() {
-            self.close(scope);
-        }
-    }
-
     /// Looks out for unlike calls, after one turn.
     #[inline]
     pub(super) fn watch_out<T: Transport, P: Platform>(
@@ -113,7 +110,7 @@ impl<'scope> Collective<'scope> {
 
     /// Closes the watch as the collective ends.
     #[inline]
-    fn close<T: Transport, P: Platform>(&mut self, scope: &mut Scope<'scope, '_, '_, T, P>) {
+    pub(super) fn close<T: Transport, P: Platform>(&mut self, scope: &mut Scope<'scope, '_, '_, T, P>) {
         self.watch.is_open = false;
         if !tag::is_persistent(self.tag) {
             scope.end_call(&self.comm);

@@ -19,7 +19,7 @@ use crate::op::Element;
 use crate::route::StartMode;
 use crate::schedule::Schedule;
 use crate::select::{Call, CallSpec, Options};
-use crate::shared::{self, Around, GivenBlocks, Neighbors};
+use crate::shared::{self, GivenBlocks, NeighborExchange, Neighbors};
 
 /// A collective among neighbours, described and not yet begun. It is [run](Self::run),
 /// [started](Self::start), or made to be started many times ([`persistent`](Self::persistent)), on
@@ -198,7 +198,7 @@ impl<'m> NeighborCall<'m> {
         let entries = self.linear(neighbors).entries;
         let input = GivenBlocks { memory: &self.input, layout: self.given.layout };
         let neighbors = Neighbors { rank: comm.rank().0, entries, is_grid: neighbors.is_grid };
-        let role = Around::new(&call, neighbors, input, self.divided.layout)?;
+        let role = NeighborExchange::new(&call, neighbors, input, self.divided.layout)?;
         if !options.tries_slots(ep.endpoint().tuning(comm), &call, &[]) {
             return None;
         }

@@ -266,7 +266,7 @@ impl<'m> Portions<'m> {
             // A long one of a gatherv is still to come.
             let is_to_come =
                 || operation == Operation::Gatherv && self.is_too_long(self.taken_bytes(from) as u64);
-            if !self.task.listens_to(from) || is_to_come() {
+            if !self.task.reads_slot_of(from) || is_to_come() {
                 continue;
             }
             let taken = slot(from).and_then(|slot| self.take_of(from, slot, data));
@@ -353,12 +353,12 @@ impl Role for &Portions<'_> {
     }
 
     #[inline(always)]
-    fn listens_to(&self, rank: u32) -> bool {
-        !self.is_typed() && self.task.listens_to(rank)
+    fn reads_slot_of(&self, rank: u32) -> bool {
+        !self.is_typed() && self.task.reads_slot_of(rank)
     }
 
     #[inline(always)]
-    fn hear(&self, rank: u32, note: Note) -> Result<(), Cause> {
+    fn check_note(&self, rank: u32, note: Note) -> Result<(), Cause> {
         self.task.check_call(note)?;
         let theirs = note.bytes & (IN_CHUNKS - 1);
         let own = match self.task.operation {

@@ -8,12 +8,12 @@ use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, ControlSlots, Error, LentMut, Rank, Scope, Tag};
 
 use super::SharedStage;
-use super::{CallOutcome, Meeting, Role, Task};
+use super::{CallOutcome, FlatCollective, Role, Task};
 use crate::blocking_endpoint::BlockingEndpoint;
 use crate::tag;
 
 /// On an endpoint.
-impl<R: Role> Meeting<R> {
+impl<R: Role> FlatCollective<R> {
     /// Starts the communicator's next collective by slots.
     ///
     /// # Errors
@@ -27,9 +27,9 @@ impl<R: Role> Meeting<R> {
             return Self::new(role, 0, &ControlSlotsShape::default());
         }
         let shape = scope.control_slots(comm)?.shape();
-        let meeting = Self::new(role, 0, &shape)?;
+        let flat = Self::new(role, 0, &shape)?;
         let number = scope.begin_by_control_slots(comm)?;
-        Ok(meeting.map(|meeting| Self { number, ..meeting }))
+        Ok(flat.map(|flat| Self { number, ..flat }))
     }
 
     /// Takes a turn, on the memory that was lent for it. Now and then it looks whether the rank
@@ -52,7 +52,7 @@ impl<R: Role> Meeting<R> {
             return turn;
         }
         if let Ok(mut slots) = scope.control_slots(comm) {
-            self.say(&mut slots);
+            self.publish_wait(&mut slots);
         }
         let Err(cause) = scope.is_there(comm, Rank(rank)) else { return turn };
         // What it wrote before it left is there by now.
@@ -163,7 +163,8 @@ pub(crate) fn run<'s, R: Role, T: Transport, P: Platform>(
         let data = scope.lend(data);
         let operation = role.task().operation;
         let refused = |cause| Error::new(operation, cause);
-        let begun = Meeting::begin(scope, comm, role).and_then(|begun| begun.ok_or(Cause::Unsupported));
+        let begun =
+            FlatCollective::begin(scope, comm, role).and_then(|begun| begun.ok_or(Cause::Unsupported));
         begun.map_err(refused)?.complete(scope, comm, 0, data)
     })
 }
@@ -174,18 +175,18 @@ pub(crate) fn run<'s, R: Role, T: Transport, P: Platform>(
 pub(super) fn go_on<'s, R: Role, T: Transport, P: Platform>(
     ep: &mut impl BlockingEndpoint<'s, T, P>,
     comm: &Comm,
-    mut meeting: Meeting<R>,
+    mut flat: FlatCollective<R>,
     looks: u32,
     data: &mut [u8],
 ) -> Result<(), Error> {
     ep.enter(|scope| {
         scope.go_on_by_control_slots();
         let data = scope.lend(data);
-        meeting.complete(scope, comm, looks, data)
+        flat.complete(scope, comm, looks, data)
     })
 }
 
-impl<R: Role> Meeting<R> {
+impl<R: Role> FlatCollective<R> {
     /// Waits until it is complete.
     fn complete<'scope, T: Transport, P: Platform>(
         &mut self,
@@ -243,7 +244,7 @@ impl<R: Role> Meeting<R> {
         comm: &Comm,
         rank: u32,
     ) -> Result<(), Error> {
-        if self.stage != SharedStage::Hear {
+        if self.stage != SharedStage::Read {
             return Ok(());
         }
         let comm_plane = comm.collective();

@@ -1,13 +1,13 @@
 //! The fast path of a blocking collective whose bytes stand in a control slot: while nothing is
 //! unusual about it there is neither a scope nor a clock, and no state but a few numbers. Whatever
 //! else comes - no rank for long, another operation, another length, a rank that is gone - is for
-//! the [`Meeting`] that goes on where this ends.
+//! the [`FlatCollective`] that goes on where this ends.
 
 use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, ControlSlots, Endpoint, Error};
 
-use super::{HERE, Here, Meeting, Role, SharedStage, drive};
+use super::{FlatCollective, HERE, Here, Role, SharedStage, drive};
 use crate::blocking_endpoint::BlockingEndpoint;
 
 /// Looks for what is missing, before the wait is one with a deadline: a cache line's journey and
@@ -53,34 +53,34 @@ pub(crate) fn try_run<'s, R: Role + Copy, T: Transport, P: Platform>(
         return None;
     }
     let (number, stage) = (slots.begin(), SharedStage::Enter);
-    let mut encounter = Encounter { role, number, stage, next: 0, looks: 0 };
+    let mut attempt = FlatAttempt { role, number, stage, next: 0, looks: 0 };
     let mut settled = None;
     if slots.admits(number) {
-        settled = encounter.look(&mut slots, platform, data);
+        settled = attempt.look(&mut slots, platform, data);
     } else {
         // Not before another of this rank's own is over.
-        encounter.looks = LOOKS;
+        attempt.looks = LOOKS;
     }
-    while settled.is_none() && encounter.looks < LOOKS {
+    while settled.is_none() && attempt.looks < LOOKS {
         endpoint.poll(BUDGET);
-        settled = encounter.look_again(endpoint, comm, data);
+        settled = attempt.look_again(endpoint, comm, data);
     }
-    if encounter.number.is_multiple_of(CALLS_A_POLL) {
+    if attempt.number.is_multiple_of(CALLS_A_POLL) {
         endpoint.poll(BUDGET);
     }
     match settled {
         Some(Ok(())) => Some(Ok(())),
         Some(Err((cause, rank))) => {
-            let error = encounter.meeting(here).error(comm, cause, rank);
+            let error = attempt.flat_collective(here).error(comm, cause, rank);
             endpoint.raise(&error);
             Some(Err(error))
         }
-        None => Some(drive::go_on(ep, comm, encounter.meeting(here), encounter.looks, data)),
+        None => Some(drive::go_on(ep, comm, attempt.flat_collective(here), attempt.looks, data)),
     }
 }
 
 /// A collective whose bytes stand in a slot, under way.
-struct Encounter<R> {
+struct FlatAttempt<R> {
     role: R,
     number: u32,
     stage: SharedStage,
@@ -90,7 +90,7 @@ struct Encounter<R> {
     looks: u32,
 }
 
-impl<R: Role + Copy> Encounter<R> {
+impl<R: Role + Copy> FlatAttempt<R> {
     /// Counts a look that found nothing; whether others are to have their turn.
     #[inline(always)]
     fn rests(&mut self, platform: &mut impl Platform) -> bool {
@@ -111,18 +111,18 @@ impl<R: Role + Copy> Encounter<R> {
         while self.stage == SharedStage::Enter {
             // Another rank may still read what stood there.
             if !self.role.task().gives() || self.role.give(slots, self.number, data).is_ok() {
-                self.stage = SharedStage::Hear;
+                self.stage = SharedStage::Read;
             } else if self.rests(platform) {
                 return None;
             }
         }
         while self.next < self.role.task().size {
-            if self.role.listens_to(self.next) {
-                let is_heard = match slots.look(self.number, self.next) {
-                    Ok(Some(said)) => self.role.hear(self.next, said.note).is_ok(),
+            if self.role.reads_slot_of(self.next) {
+                let is_read = match slots.look(self.number, self.next) {
+                    Ok(Some(notice)) => self.role.check_note(self.next, notice.note).is_ok(),
                     _ => false,
                 };
-                if !is_heard {
+                if !is_read {
                     if self.rests(platform) {
                         return None;
                     }
@@ -153,11 +153,21 @@ impl<R: Role + Copy> Encounter<R> {
         }
     }
 
-    /// Makes the meeting that goes on with it.
+    /// Makes the collective that goes on with it.
     #[cold]
-    fn meeting(&self, here: Here) -> Meeting<R> {
+    fn flat_collective(&self, here: Here) -> FlatCollective<R> {
         let &Self { role, number, stage, next, .. } = self;
-        Meeting { role, number, stage, next, idle: 0, missing: None, said: false, run: None, _here: here }
+        FlatCollective {
+            role,
+            number,
+            stage,
+            next,
+            idle: 0,
+            missing: None,
+            has_published: false,
+            run: None,
+            _here: here,
+        }
     }
 }
 

@@ -71,13 +71,13 @@ impl Role for StartedRole<'_> {
     }
 
     #[inline]
-    fn listens_to(&self, rank: u32) -> bool {
-        by_kind!(self, role => role.listens_to(rank))
+    fn reads_slot_of(&self, rank: u32) -> bool {
+        by_kind!(self, role => role.reads_slot_of(rank))
     }
 
     #[inline]
-    fn hear(&self, rank: u32, note: Note) -> Result<(), Cause> {
-        by_kind!(self, role => role.hear(rank, note))
+    fn check_note(&self, rank: u32, note: Note) -> Result<(), Cause> {
+        by_kind!(self, role => role.check_note(rank, note))
     }
 
     #[inline]

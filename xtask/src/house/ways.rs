@@ -6,8 +6,12 @@ use syn::{Ident, ImplItem, Item, TraitItem, Type};
 use super::source::SourceFile;
 
 /// The ways, by the headings of their tables; the functions and the files that each has at most.
-pub(super) const WAYS: [(&str, usize, usize); 2] =
-    [("A blocking send of 8 bytes", 15, 8), ("A message of 8 bytes arrives", 18, 9)];
+pub(super) const WAYS: [(&str, usize, usize); 4] = [
+    ("A blocking send of 8 bytes", 15, 8),
+    ("A message of 8 bytes arrives", 18, 9),
+    ("An allreduce of 8 bytes by control slots", 22, 9),
+    ("An allreduce by messages", 22, 10),
+];
 
 /// A row of such a table.
 #[derive(Debug, PartialEq)]

@@ -35,7 +35,7 @@ use crate::select::Call;
 const FEW: u32 = 8;
 
 /// Such a call as one rank sees it, but for its data.
-pub(crate) struct Around<'m> {
+pub(crate) struct NeighborExchange<'m> {
     task: Task,
     /// With whom it exchanges what.
     entries: &'m [NeighborEntry],
@@ -63,7 +63,7 @@ pub(crate) struct Neighbors<'m> {
     pub(crate) is_grid: bool,
 }
 
-impl<'m> Around<'m> {
+impl<'m> NeighborExchange<'m> {
     /// The call with this input, divided so, for data that are divided so; `None` if it is not for
     /// slots.
     #[inline]
@@ -264,7 +264,7 @@ fn shared(left: &Range<usize>, right: &Range<usize>) -> Option<(Range<usize>, Ra
     (start < end).then(|| (within(left), within(right)))
 }
 
-impl Role for &Around<'_> {
+impl Role for &NeighborExchange<'_> {
     #[inline]
     fn task(&self) -> &Task {
         &self.task
@@ -301,7 +301,7 @@ impl Role for &Around<'_> {
     }
 
     #[inline]
-    fn listens_to(&self, rank: u32) -> bool {
+    fn reads_slot_of(&self, rank: u32) -> bool {
         match self.is_known {
             true => self.all(NeighborAction::Receive).any(|entry| entry.rank == rank),
             false => rank != self.task.rank && !self.is_typed(),
@@ -309,7 +309,7 @@ impl Role for &Around<'_> {
     }
 
     #[inline]
-    fn hear(&self, _rank: u32, note: Note) -> Result<(), Cause> {
+    fn check_note(&self, _rank: u32, note: Note) -> Result<(), Cause> {
         self.task.check_call(note)?;
         let theirs = note.bytes & (IN_CHUNKS - 1);
         if self.passes && theirs != note.bytes {
@@ -339,8 +339,8 @@ impl Role for &Around<'_> {
             if before.replace(from) == Some(from) {
                 continue;
             }
-            let told = slots.look(number, from).and_then(|told| told.ok_or(Cause::Stale));
-            let taken = told.and_then(|told| self.take_of(from, told.payload, data));
+            let notice = slots.look(number, from).and_then(|notice| notice.ok_or(Cause::Stale));
+            let taken = notice.and_then(|notice| self.take_of(from, notice.payload, data));
             taken.map_err(|cause| (cause, Some(from)))?;
         }
         self.take_own(data).map_err(|cause| (cause, None))
@@ -360,7 +360,7 @@ impl Role for &Around<'_> {
     }
 }
 
-impl Pair for Around<'_> {
+impl Pair for NeighborExchange<'_> {
     fn other(&self) -> u32 {
         1_u32.wrapping_sub(self.task.rank)
     }
