@@ -76,6 +76,9 @@ impl Transport {
 const LINE_PAYLOAD: usize = 56;
 const LINE_BYTES: usize = 64;
 
+/// The least bytes of a message that its receiver looks at in the sender's arena.
+const VIEW_BYTES: usize = 64 << 10;
+
 impl Implementation {
     pub(crate) const ALL: [Self; 12] = [
         Self::Raw,
@@ -178,6 +181,8 @@ impl Implementation {
             (Self::Raw, BenchWorkload::Latency | BenchWorkload::Rate, _) => bytes <= LINE_BYTES,
             (Self::Raw, BenchWorkload::Bandwidth | BenchWorkload::Both | BenchWorkload::Consume, _) => true,
             (Self::Raw, ..) => false,
+            // Shorter ones are copied, and cannot be looked at where they are.
+            (Self::Arena, BenchWorkload::Consume | BenchWorkload::Loaned, _) if bytes < VIEW_BYTES => false,
             (
                 Self::Arena,
                 BenchWorkload::Bandwidth

@@ -38,6 +38,7 @@ fn main() -> Outcome<()> {
         // A rank spins while it waits: it must not outlive the process it waits for.
         nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
     }
+    set_log_level(LogLevel::Error);
     let node = NodeBuilder::new().create::<ipc::Service>()?;
     let topic = |of: usize| -> Outcome<_> {
         let name = format!("aldis-bench/{}/{of}", setup.socket);
