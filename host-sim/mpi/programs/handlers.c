@@ -82,6 +82,14 @@ static void cut_short(void) {
     CHECK(untouched.MPI_SOURCE == -77 && untouched.MPI_TAG == -77);
 }
 
+/* A block of the root's that is too long: the others' calls, and what comes next, are as they were. */
+static void too_long(void) {
+    int own[10] = {0}, all[64], one = 1, sum = 0;
+    int code = MPI_Gather(own, 10, MPI_INT, all, rank == 0 ? 1 : 10, MPI_INT, 0, MPI_COMM_WORLD);
+    CHECK(rank != 0 || class_of(code) == MPI_ERR_TRUNCATE);
+    CHECK(MPI_Reduce(&one, &sum, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD) == MPI_SUCCESS && (rank != 0 || sum == size));
+}
+
 /* A communicator that is not made is none. */
 static void nothing_made(void) {
     MPI_Comm made[5] = {MPI_COMM_WORLD, MPI_COMM_WORLD, MPI_COMM_WORLD, MPI_COMM_WORLD, MPI_COMM_WORLD};
@@ -168,6 +176,7 @@ int main(void) {
     removed();
     truncated();
     cut_short();
+    too_long();
     nothing_made();
     /* Once self has one that was given, it is that. */
     MPI_Comm_create_errhandler(hear, &own);

@@ -201,11 +201,18 @@ unsafe fn gather(
     // SAFETY: the caller's promise.
     let (apart, there) = (unsafe { own.apart() }?, Rc::clone(&blocks));
     blocks.check_apart(apart)?;
+    // The others give their blocks all the same, so an own one that is too long is told at the end.
+    let room = blocks.own(me)?.bytes;
+    let too_long = apart.map(|data| data.bytes).filter(|given| *given > room);
     call.before(bytes, move |stream| match apart {
+        Some(_) if too_long.is_some() => Ok(()),
         Some(data) => put(stream, &there, me, data),
         None => there.pack(stream, |rank| rank == me),
     });
-    call.after(bytes, move |stream| blocks.unpack(stream, |rank| rank != me || apart.is_some()));
+    call.after(bytes, move |stream| match too_long {
+        Some(given) => Err(blocks::too_long(given, room)),
+        None => blocks.unpack(stream, |rank| rank != me || apart.is_some()),
+    });
     call.what = ByteOperation::Gather(bytes, list, root);
     Ok(call)
 }

@@ -230,7 +230,7 @@ impl RankBlocks {
 }
 
 #[cold]
-fn too_long(bytes: usize, room: usize) -> CallFault {
+pub(super) fn too_long(bytes: usize, room: usize) -> CallFault {
     CallFault::new(MPI_ERR_TRUNCATE, format!("{bytes} bytes into a block of {room}"))
 }
 
