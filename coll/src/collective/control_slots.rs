@@ -1,5 +1,4 @@
-//! Collectives that are carried out by control slots instead of messages: see
-//! [`shared`](crate::shared).
+//! Collectives that are carried out by control slots instead of messages: see [`shared`].
 
 use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::plane::prelude::*;

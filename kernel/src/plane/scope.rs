@@ -54,12 +54,12 @@ pub trait ScopePlane<'scope, 's>: Sealed {
     fn is_unmatched(&mut self, request: &Request<'scope>) -> bool;
 
     /// The control slots of a communicator: see
-    /// [`EndpointPlane::control_slots`](super::EndpointPlane::control_slots).
+    /// [`EndpointPlane::control_slots`].
     ///
     /// # Errors
     /// [`Cause::Unsupported`] if there are none, [`Cause::Full`] if all sets are for other
     /// communicators, [`Cause::Unreachable`] if one of its ranks is on another node; the rest as
-    /// [`EndpointPlane::control_slots`](super::EndpointPlane::control_slots).
+    /// [`EndpointPlane::control_slots`].
     fn control_slots(&mut self, comm: &Comm) -> Result<ControlSlots<'_>, Cause>;
 
     /// Starts the next collective by control slots of a communicator: its number. One that is not
@@ -68,7 +68,7 @@ pub trait ScopePlane<'scope, 's>: Sealed {
     /// # Errors
     /// [`Cause::Unsupported`] if there are none, [`Cause::Full`] if all sets are for other
     /// communicators, [`Cause::Unreachable`] if one of its ranks is on another node; the rest as
-    /// [`EndpointPlane::control_slots`](super::EndpointPlane::control_slots).
+    /// [`EndpointPlane::control_slots`].
     fn begin_by_control_slots(&mut self, comm: &Comm) -> Result<u32, Cause>;
 
     /// Has the end of this scope give up what was begun by control slots before it, too, unless it
@@ -76,7 +76,7 @@ pub trait ScopePlane<'scope, 's>: Sealed {
     fn go_on_by_control_slots(&mut self);
 
     /// Checks that a rank can still write: see
-    /// [`EndpointPlane::is_there`](super::EndpointPlane::is_there).
+    /// [`EndpointPlane::is_there`].
     ///
     /// # Errors
     /// The reason why it cannot: it has left, or is lost.
@@ -88,7 +88,7 @@ pub trait ScopePlane<'scope, 's>: Sealed {
     /// # Errors
     /// [`Cause::Busy`] if a request of this scope is using the memory, [`Cause::TooBig`] for a
     /// range outside, what `work` returns; the rest as
-    /// [`EndpointPlane::control_slots`](super::EndpointPlane::control_slots).
+    /// [`EndpointPlane::control_slots`].
     fn at_control_slots<R>(
         &mut self,
         comm: &Comm,
@@ -157,7 +157,7 @@ pub trait ScopePlane<'scope, 's>: Sealed {
         combine: impl FnOnce(&mut [u8], &[u8]),
     ) -> Result<(), Error>;
 
-    /// See [`EndpointPlane::raise`](super::EndpointPlane::raise).
+    /// See [`EndpointPlane::raise`].
     fn raise(&mut self, error: &Error);
 
     /// The number of the next collective on `comm`, as its tag: the same on every rank.
@@ -185,21 +185,21 @@ pub trait ScopePlane<'scope, 's>: Sealed {
     /// Request slots in all.
     fn room_max(&self) -> u32;
 
-    /// See [`EndpointPlane::unlike`](super::EndpointPlane::unlike).
+    /// See [`EndpointPlane::unlike`].
     fn unlike(&self, comm: &Comm) -> Option<Rank>;
 
     /// Returns true if some peer of the job has the other byte order: what
     /// [`unlike`](Self::unlike) looks for in a communicator.
     fn has_unlike_peers(&self) -> bool;
 
-    /// See [`EndpointPlane::companion`](super::EndpointPlane::companion).
+    /// See [`EndpointPlane::companion`].
     ///
     /// # Errors
     /// [`Cause::Intracommunicator`] for a communicator of one group, [`Cause::Stale`] for a freed
     /// one.
     fn companion(&self, inter: &Comm) -> Result<Comm, Error>;
 
-    /// See [`EndpointPlane::process_of`](super::EndpointPlane::process_of).
+    /// See [`EndpointPlane::process_of`].
     ///
     /// # Errors
     /// [`Cause::RankOutOfRange`], and [`Cause::Stale`] for a freed communicator.
@@ -231,7 +231,7 @@ pub trait ScopePlane<'scope, 's>: Sealed {
         tag: impl Into<TagMatch>,
     ) -> Result<Request<'scope>, Failed>;
 
-    /// See [`EndpointPlane::form_from`](super::EndpointPlane::form_from).
+    /// See [`EndpointPlane::form_from`].
     ///
     /// # Errors
     /// [`Cause::RankOutOfRange`], and [`Cause::Stale`] for a freed communicator.
