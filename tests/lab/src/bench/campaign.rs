@@ -137,6 +137,7 @@ impl Campaign<'_> {
                 let points = bench.measure(&mut field, item, self.rounds)?;
                 // Said as it goes: a whole run takes many minutes.
                 bench.bar.suspend(|| points.iter().for_each(|point| eprintln!("{}", Point(point).line())));
+                report.missing.extend(points.iter().flat_map(|point| field.unmeasured(point)));
                 report.points.extend(points);
                 bench.bar.inc(1);
             }

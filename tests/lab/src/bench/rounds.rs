@@ -80,6 +80,23 @@ impl RoundField {
         Ok(())
     }
 
+    /// Returns a line for each implementation that has no figure in a point, although it works: its
+    /// few batches were in rounds that do not count.
+    pub(crate) fn unmeasured(&self, point: &[Figure]) -> Vec<String> {
+        let Some(case) = point.first().map(|figure| figure.case) else { return Vec::new() };
+        let BenchCase { workload, transport, ranks, bytes, placement } = case;
+        let (row, over, cores) = (workload.row(), transport.name(), placement.name());
+        let is_due = |one: &&Series| {
+            let has_figure = point.iter().any(|figure| figure.which == one.which);
+            !has_figure && one.failed.is_none() && one.which.carries(workload, transport, bytes)
+        };
+        let due = self.series.iter().filter(is_due).map(|one| one.which.name());
+        due.map(|name| {
+            format!("{row} of {bytes} B over {over}, {ranks} ranks, {cores}: no batch of {name} counts")
+        })
+        .collect()
+    }
+
     fn figures(&self, case: BenchCase, counts: impl Fn(usize) -> bool) -> Vec<Figure> {
         let carries = |one: &&Series| {
             one.failed.is_none() && one.which.carries(case.workload, case.transport, case.bytes)
