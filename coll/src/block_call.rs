@@ -237,7 +237,9 @@ impl<'m> BlockCall<'m> {
         comm: &Comm,
     ) -> Option<Portions<'m>> {
         let is_even = |layout| matches!(layout, Layout::Whole | Layout::Even | Layout::Own);
-        if !(is_even(self.divided.layout) && is_even(self.given.layout)) {
+        // The root alone has the list of such a call; the others have nothing but their own block.
+        let is_listed = matches!(self.call.operation, Operation::Gatherv | Operation::Scatterv);
+        if is_listed || !(is_even(self.divided.layout) && is_even(self.given.layout)) {
             return None;
         }
         let call = self.of(comm, self.count(comm).ok()?);
