@@ -51,8 +51,8 @@
 //! cut into pieces. One that does not fits nowhere at the receiver: the send fails with
 //! [`Cause::Unrepresentable`], which names it, and the receive with [`Cause::Withdrawn`]. Such a
 //! send ends when it is matched. The bytes of a receive's status are those in memory; those of a
-//! probe are what travels, which [`form_from`](crate::plane::EndpointPlane::form_from) tells the form of.
-//! Signatures do not depend on widths.
+//! probe are what travels, which [`form_from`](crate::plane::EndpointPlane::form_from) tells the
+//! form of. Signatures do not depend on widths.
 //!
 //! A message that is sent [`checked`](Typed::checked) carries the CRC-32C of its data besides.
 //! Endpoints with types attached verify it, for typed and untyped receives, and fail with
