@@ -219,8 +219,12 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     /// far as the data, [`Cause::Stale`] for a type that was freed; the rest as
     /// [`Endpoint::send_typed`].
     pub fn send_typed(&mut self, comm: &Comm, data: Typed<'_>, to: Rank, tag: Tag) -> Result<Status, Error> {
+        let bytes = self.endpoint.try_send_plain(comm, &data.data, to, tag) as u64;
+        if bytes > 0 {
+            return Ok(Status { source: to, tag, bytes });
+        }
         // Complete, or abandoned, when this returns: `data` is borrowed as long.
-        let started = self.endpoint.start_send_typed(comm, &data.data, to, tag);
+        let started = self.endpoint.queue_send_typed(comm, &data.data, to, tag);
         let finished = self.finish(started);
         self.with_error(finished)
     }

@@ -40,7 +40,7 @@ impl Engine<'_> {
     }
 
     /// Sends like [`try_send_eager`](Self::try_send_eager), but with the signature.
-    #[inline]
+    #[inline(always)]
     fn try_send_elements<T: Transport>(
         &mut self,
         transport: &mut T,
