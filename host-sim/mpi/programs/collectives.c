@@ -55,6 +55,18 @@ static void test_rooted(int count, int root, int asked, int in_place) {
     }
 }
 
+/* Blocks of other lengths on each rank, which the root alone has the list of. */
+static void test_listed(int count, int root) {
+    int counts[16], starts[16], wrong = 0;
+    for (int i = 0, start = 0; i < size; i++) counts[i] = count + i, starts[i] = start, start += counts[i] + 1;
+    put(out, 0, counts[rank], 1, rank, root);
+    MPI_Gatherv(out, counts[rank], MPI_INT, in, rank == root ? counts : NULL, rank == root ? starts : NULL, MPI_INT, root, MPI_COMM_WORLD);
+    for (int from = 0; rank == root && from < size; from++) wrong += !holds(in + starts[from], 0, counts[from], 1, from, root);
+    for (int to = 0; rank == root && to < size; to++) put(in + starts[to], 0, counts[to], 1, root, to);
+    MPI_Scatterv(in, rank == root ? counts : NULL, rank == root ? starts : NULL, MPI_INT, out, counts[rank], MPI_INT, root, MPI_COMM_WORLD);
+    CHECK(wrong == 0 && holds(out, 0, counts[rank], 1, root, rank));
+}
+
 static void test_all(int count, int asked, int in_place) {
     int stride = is_strided(asked) ? 2 : 1, wrong = 0;
     MPI_Datatype type = stride == 2 ? strided : MPI_INT;
@@ -111,6 +123,7 @@ static void test(int count) {
             test_rooted(count, root, kind / 2, kind % 2);
         test_all(count, kind / 2, kind % 2);
     }
+    test_listed(count, 0), test_listed(count, size - 1);
     test_sums(count, 0), test_sums(count, 1);
 }
 
