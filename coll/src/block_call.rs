@@ -222,8 +222,9 @@ impl<'m> BlockCall<'m> {
         self.divided = self.division(comm);
         let planned = self.planned(comm).in_mode(mode);
         if T::HAS_CONTROL_SLOTS
-            && mode == StartMode::Waited
+            && matches!(mode, StartMode::Waited | StartMode::Driven)
             && let Some(portions) = self.portions_of_all(scope, comm)
+            && (mode == StartMode::Waited || !portions.passes())
         {
             return planned.begin_in_slots(scope, comm, self.lent(), StartedRole::Blocks(portions));
         }
@@ -236,10 +237,8 @@ impl<'m> BlockCall<'m> {
         scope: &mut Scope<'m, '_, '_, T, P>,
         comm: &Comm,
     ) -> Option<Portions<'m>> {
-        let is_even = |layout| matches!(layout, Layout::Whole | Layout::Even | Layout::Own);
-        // The root alone has the list of such a call; the others have nothing but their own block.
-        let is_listed = matches!(self.call.operation, Operation::Gatherv | Operation::Scatterv);
-        if is_listed || !(is_even(self.divided.layout) && is_even(self.given.layout)) {
+        use Operation::{Allgather, Alltoall, Gather, ReduceScatterBlock, Scatter};
+        if !matches!(self.call.operation, Gather | Scatter | Allgather | Alltoall | ReduceScatterBlock) {
             return None;
         }
         let call = self.of(comm, self.count(comm).ok()?);

@@ -119,7 +119,7 @@ impl<'m> ContiguousCall<'m> {
         let spec = spec.over(comm.size());
         let planned = Planned::new(&spec, &options).refused_if(refusal).in_mode(mode);
         if T::HAS_CONTROL_SLOTS
-            && mode == StartMode::Waited
+            && matches!(mode, StartMode::Waited | StartMode::Driven)
             && refusal.is_none()
             && matches!(spec.call.operation, Operation::Scan | Operation::Exscan)
             && options.tries_slots(scope.tuning(comm), &spec.call, &[])

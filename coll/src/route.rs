@@ -64,6 +64,12 @@ impl Route {
 pub enum StartMode {
     /// At once; ranks may do other things before they wait for it.
     Nonblocking,
+    /// At once, by ranks each of which drives all the collectives that it has started whenever it
+    /// waits for anything: by control slots, if what every rank gives stands in one and every rank
+    /// knows so; else by messages. A communicator has slots for some collectives at a time; those
+    /// that are started beyond wait for the first, and a test or wait of one alone may end with
+    /// [`Cause::Full`] meanwhile, after which it goes on.
+    Driven,
     /// At once, and every rank waits for it as soon as it has started it: it takes the path of the
     /// blocking call, by control slots where that does. A call on blocks does so if they are of one
     /// length, which every rank knows; else it takes messages, as do calls among neighbours and
@@ -96,7 +102,7 @@ impl Beginning {
         match self {
             _ if preference == SlotPreference::Never => false,
             Self::Blocking => true,
-            Self::Declined | Self::Started(StartMode::Waited) => is_whole,
+            Self::Declined | Self::Started(StartMode::Waited | StartMode::Driven) => is_whole,
             Self::Started(StartMode::Nonblocking) => is_whole && preference == SlotPreference::Named,
             Self::Started(StartMode::Persistent) => false,
         }
@@ -213,8 +219,11 @@ impl RouteQuery {
         let (call, preference) = (&self.spec.call, decision.preference);
         let is_named = preference == SlotPreference::Named;
         if self.beginning.admits(call.operation, preference) {
+            let is_driven = self.beginning == Beginning::Started(StartMode::Driven);
             match self.task(comm).and_then(|task| Ok(Route::Slots(task, self.form(&task, slots())?))) {
                 Err(cause) if is_named => return Route::Refused(cause),
+                // Chunks would keep other ranks from going on while this one computes.
+                Ok(Route::Slots(_, SlotForm::Chunks)) if is_driven && !is_named => {}
                 Ok(route) => return route,
                 Err(_) => {}
             }

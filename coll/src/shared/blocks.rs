@@ -75,6 +75,11 @@ impl<'m> Portions<'m> {
         this
     }
 
+    /// Returns true if it is passed in chunks.
+    pub(crate) const fn passes(&self) -> bool {
+        self.passes
+    }
+
     /// The call of a scan on so many bytes, which has nothing but its data.
     #[inline(always)]
     pub(crate) fn of_scan(spec: &CallSpec, rank: u32, bytes: usize) -> Self {

@@ -1,6 +1,7 @@
 /* Blocking collectives on blocks of one length and scans, short and long, in one piece, strided and in place; all ranks with
    nothing else under way, and with a collective under way that some ranks have not begun, so that they take their calls by
-   different ways. The last line of a good run is "ok". */
+   different ways; and more nonblocking ones at a time than a communicator has control slots, waited for in any order. The last
+   line of a good run is "ok". */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,6 +144,54 @@ static void test_many(int count) {
     CHECK(wrong == 0);
 }
 
+enum { STARTED = 24, KINDS = 6 };
+
+/* Starts a collective of the kind, on memory of its own. */
+static void start(int kind, int count, int *from, int *to, MPI_Request *request) {
+    for (int block = 0; block < size; block++) put(from, block, count, 1, rank, block);
+    switch (kind) {
+    case 0: MPI_Iallreduce(from, to, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, request); break;
+    case 1: MPI_Ialltoall(from, count, MPI_INT, to, count, MPI_INT, MPI_COMM_WORLD, request); break;
+    case 2: MPI_Igather(from, count, MPI_INT, to, count, MPI_INT, size - 1, MPI_COMM_WORLD, request); break;
+    case 3: MPI_Iscan(from, to, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, request); break;
+    case 4: MPI_Ireduce_scatter_block(from, to, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, request); break;
+    default: MPI_Ibcast(rank == 0 ? memcpy(to, from, count * sizeof *to) : to, count, MPI_INT, 0, MPI_COMM_WORLD, request);
+    }
+}
+
+static int is_right(int kind, int count, const int *to) {
+    int wrong = 0;
+    for (int block = 0; (kind == 1 || (kind == 2 && rank == size - 1)) && block < size; block++)
+        wrong += !holds(to, block, count, 1, block, kind == 1 ? rank : 0);
+    for (int at = 0; at < count; at++) {
+        if (kind == 0) wrong += to[at] != sum(size, 0, at);
+        if (kind == 3) wrong += to[at] != sum(rank + 1, 0, at);
+        if (kind == 4) wrong += to[at] != sum(size, rank, at);
+        if (kind == 5) wrong += to[at] != value(0, 0, at);
+    }
+    return wrong == 0;
+}
+
+/* More at a time than there are control slots: waited for all at once, from the last to the first, or tested in turn, with
+   blocking ones in between. */
+static void test_started(int count, int way) {
+    MPI_Request requests[STARTED];
+    size_t ints = (size_t)count * size + 1;
+    int wrong = 0, one = 1, total = 0, done = 0, *from = malloc(STARTED * ints * sizeof *from),
+        *to = calloc(STARTED * ints, sizeof *to);
+    for (int i = 0; i < STARTED; i++) {
+        start(i % KINDS, count, from + i * ints, to + i * ints, &requests[i]);
+        if (i % 7 == 5) MPI_Allreduce(&one, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    }
+    if (way == 0) MPI_Waitall(STARTED, requests, MPI_STATUSES_IGNORE);
+    for (int i = STARTED - 1; way == 1 && i >= 0; i--) MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+    while (way == 2 && !done) MPI_Testall(STARTED, requests, &done, MPI_STATUSES_IGNORE);
+    for (int i = 0; way == 3 && i < STARTED; i++) MPI_Waitany(STARTED, requests, &done, MPI_STATUS_IGNORE);
+    for (int i = 0; i < STARTED; i++) wrong += !is_right(i % KINDS, count, to + i * ints);
+    CHECK(wrong == 0 && total == size);
+    free(from), free(to);
+}
+
 int main(int argc, char **argv) {
     int all, longest = COUNTS[sizeof COUNTS / sizeof *COUNTS - 1];
     MPI_Init(&argc, &argv);
@@ -163,6 +212,7 @@ int main(int argc, char **argv) {
         MPI_Wait(&request, MPI_STATUS_IGNORE);
     }
     test_many(1), test_many(500);
+    for (int way = 0; way < 4; way++) test_started(1, way), test_started(700, way), test_started(9000, way);
     MPI_Type_free(&strided);
     MPI_Comm_free(&beside);
     free(out), free(in), free(dense);

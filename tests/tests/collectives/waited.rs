@@ -5,7 +5,7 @@ use aldis_coll::layout::Block;
 use aldis_coll::op::{Kernel, Sum};
 use aldis_coll::{
     BlockCall, ContiguousCall, InputBlocks, StartMode, allgather, allreduce, alltoall, bcast, exscan, gather,
-    reduce_scatter_block, scan, scatter,
+    gatherv, reduce_scatter_block, scan, scatter, scatterv, wait_all,
 };
 use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Rank};
@@ -132,6 +132,51 @@ fn call_all<T: Transport, P: Platform>(
     }
     case.stretch(endpoint, world, allreduce(Sum, &mut part, &mut scratch))?;
     case.stretch(endpoint, world, bcast(&mut part, Rank(root)))
+}
+
+/// Blocks that not every rank knows the lengths of take messages in every mode, also on ranks that
+/// have but their own.
+#[test]
+fn blocks_that_only_the_root_lists_are_waited_for_by_messages() {
+    for mode in [StartMode::Waited, StartMode::Driven] {
+        run(3, |endpoint| {
+            let (world, me) = (endpoint.world(), endpoint.world().rank());
+            let blocks = Block::packed([1, 2, 3]);
+            let mut data = vec![me.0; if me == Rank(1) { 6 } else { me.0 as usize + 1 }];
+            endpoint
+                .scope(|scope| gatherv(&mut data, &blocks, Rank(1)).begin(scope, &world, mode)?.wait(scope))
+                .unwrap();
+            assert!(me != Rank(1) || data == [0, 1, 1, 2, 2, 2]);
+            endpoint
+                .scope(|scope| scatterv(&mut data, &blocks, Rank(1)).begin(scope, &world, mode)?.wait(scope))
+                .unwrap();
+            assert_eq!(data[..1], [if me == Rank(1) { 0 } else { me.0 }]);
+        });
+    }
+}
+
+/// More calls at a time than a communicator has control slots, driven together: short ones by
+/// slots, long ones by messages, and each ends right.
+#[test]
+fn more_driven_calls_than_slots_end_in_any_order() {
+    run(3, |endpoint| {
+        let (world, me) = (endpoint.world(), endpoint.world().rank().0);
+        let mut data: Vec<Vec<u64>> =
+            (0..24).map(|call| vec![u64::from(me) + call; if call % 3 == 0 { 3000 } else { 2 }]).collect();
+        let mut scratch = vec![vec![0; 3000]; data.len()];
+        endpoint
+            .scope(|scope| {
+                let mut flying = Vec::new();
+                for (data, scratch) in data.iter_mut().zip(&mut scratch) {
+                    flying.push(allreduce(Sum, data, scratch).begin(scope, &world, StartMode::Driven)?);
+                }
+                wait_all(scope, &mut flying)
+            })
+            .unwrap();
+        for (call, data) in data.iter().enumerate() {
+            assert!(data.iter().all(|sum| *sum == 3 * (call as u64 + 1)), "call {call}");
+        }
+    });
 }
 
 /// Bytes that are no whole elements are refused before anything is sent, also where blocks are

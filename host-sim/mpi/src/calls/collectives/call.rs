@@ -328,7 +328,7 @@ impl CollectiveCall {
 
     pub(super) fn begin(self, request: Ptr<Handle>) -> Result<(), CallFault> {
         let comm = self.handle;
-        let running = self.start(StartMode::Nonblocking)?;
+        let running = self.start(StartMode::Driven)?;
         request.set(requests::of_collective(comm, running)?)
     }
 

@@ -134,6 +134,11 @@ impl Reduction {
             Operation::Exscan => me != Rank(0),
             _ => true,
         };
+        if operation == Operation::Exscan && !has_result {
+            // As the other ranks do.
+            // SAFETY: the caller's promise.
+            unsafe { self.check_apart(count) }?;
+        }
         let what = DynReduction { operation, kernel: operations::kernel(op, datatype)?, root };
         // SAFETY: the caller's promise.
         let dense = |address| unsafe { ProgramData::new(address, count, datatype) }?.dense();
@@ -306,9 +311,14 @@ pub(super) unsafe fn try_reduce_scatter_block(reduction: Reduction) -> Result<bo
     Ok(true)
 }
 
-/// The working memory of such a reduction: all that any algorithm has use for.
+/// Bytes of working memory up to which a reduction that is scattered has all that any algorithm
+/// has use for.
+const SCRATCH_BYTES_MAX: usize = 8 << 20;
+
+/// The working memory of a reduction that is scattered: at least what long messages are worth.
 const fn scratch_bytes(input: usize) -> usize {
-    input.saturating_mul(2)
+    let all = input.saturating_mul(2);
+    if all <= SCRATCH_BYTES_MAX { all } else { input }
 }
 
 /// A reduction of which each rank gets a part.
