@@ -22,13 +22,13 @@ mod two_levels;
 use core::fmt;
 use core::num::NonZeroUsize;
 
-use aldis_kernel::hal::{Cause, Cost, Operation, Resource};
+use aldis_kernel::hal::{Cause, Cost, Operation};
 pub use plan::{LANES, Plan};
 pub(crate) use spec::CallSpec;
 
-use crate::algorithms::{across, algorithms, priced};
+use crate::algorithms::{across, algorithms};
 use crate::op::{Element, Kernel, Reduce};
-use crate::schedule::{Algorithm, Candidate, Work, alike, least_scratch, on_blocks};
+use crate::schedule::{Algorithm, Work};
 
 /// The prices of the cost model. The same on every rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,14 +69,6 @@ impl Default for Prices {
         Self::SHARED_MEMORY
     }
 }
-
-/// The part of the least price there can be by which an algorithm may be dearer and is taken
-/// without looking at others.
-const ENOUGH_PART: u64 = 8;
-
-/// The bytes up to which a good part of a message's cost is the handshake before it, which the
-/// model does not know.
-const HANDSHAKE_BYTES: u64 = 128 << 10;
 
 /// The algorithm that a call uses. The same on every rank.
 #[derive(Clone, Copy, Debug, Default)]
@@ -313,154 +305,6 @@ impl Call {
         let kernel = Kernel::of::<R, E>();
         let (element_bytes, commutes) = (kernel.element_bytes(), kernel.commutes());
         Self { operation, size, count, element_bytes, scratch, commutes }
-    }
-
-    /// Plans the call by `algorithm`, in as few segments as the scratch allows, one at a time.
-    ///
-    /// # Errors
-    /// [`Cause::Unsupported`] if it is an algorithm for something else or for other sizes, or would
-    /// mix the order of operands that do not commute; [`Cause::TooSmall`] if there is not one
-    /// element of scratch and it needs some.
-    pub fn plan(&self, algorithm: Algorithm) -> Result<Plan, Cause> {
-        let is_like = algorithm.operation() == alike(self.operation);
-        let serves = algorithm.operation() == self.operation || algorithm.serves_unlike(self.size);
-        if !is_like || !serves || !self.admits(algorithm) {
-            return Err(Cause::Unsupported);
-        }
-        let capacity = algorithm.capacity(self.size, self.scratch);
-        // Where ranks differ in their longest block, all cut alike nevertheless: what two of them
-        // exchange ends for both alike.
-        let cuts_alike = matches!(self.operation, Operation::Alltoallv | Operation::Alltoallw);
-        if self.count > capacity && capacity > 0 && cuts_alike {
-            return Ok(Plan::in_turn(algorithm, capacity));
-        }
-        let segment = self.even_segment(capacity).ok_or_else(|| self.too_little(algorithm))?;
-        Ok(Plan::in_turn(algorithm, segment))
-    }
-
-    /// Returns true if the algorithm is for so many ranks, and keeps their order where that counts.
-    pub(crate) fn admits(&self, algorithm: Algorithm) -> bool {
-        algorithm.serves(self.size) && (self.commutes || algorithm.keeps_rank_order())
-    }
-
-    /// Returns the elements of a segment, if at most `capacity` can be worked on at once: as few
-    /// segments as that allows, of even length; `None` if it is 0 and there are elements.
-    pub(crate) fn even_segment(&self, capacity: usize) -> Option<usize> {
-        if self.count <= capacity {
-            return Some(self.count);
-        }
-        let segments = self.count.checked_div(capacity)?;
-        let segments = segments + usize::from(segments.saturating_mul(capacity) < self.count);
-        Some(self.count.div_ceil(segments.max(1)))
-    }
-
-    #[cold]
-    fn too_little(&self, algorithm: Algorithm) -> Cause {
-        let bytes = |elements: usize| {
-            u32::try_from((elements as u64).saturating_mul(self.element_bytes.into())).unwrap_or(u32::MAX)
-        };
-        let need = bytes(least_scratch(algorithm, self.size));
-        Cause::TooSmall { what: Resource::Scratch, need, have: bytes(self.scratch) }
-    }
-
-    /// The plan by the option's algorithm, or the cheapest one.
-    ///
-    /// # Errors
-    /// [`Cause::Unsupported`] and [`Cause::TooSmall`] as [`plan`](Self::plan); for [`Choice::Auto`]
-    /// the last candidate's refusal when all are refused; [`Cause::Irreproducible`] for a named
-    /// algorithm of which the options ask for the bits of others.
-    #[inline(always)]
-    pub fn select(&self, candidates: &[Candidate], options: &Options) -> Result<Selected, Cause> {
-        match options.choice {
-            Choice::Named(algorithm) => {
-                if options.fixes_bits(self) {
-                    self.check_bits(priced(algorithm))?;
-                }
-                self.named(algorithm, candidates, options).map(|plan| Selected { plan, ns: 0 })
-            }
-            Choice::Auto => self.cheapest(candidates, options),
-            Choice::Shared if options.fixes_bits(self) => Err(Cause::Irreproducible),
-            Choice::Shared => Err(Cause::Unsupported),
-        }
-    }
-
-    /// Refuses what does not evaluate the operation's one expression.
-    fn check_bits(&self, algorithm: Option<Candidate>) -> Result<(), Cause> {
-        let reproduces = algorithm.is_some_and(|candidate| candidate.reproduces(self.size));
-        if reproduces { Ok(()) } else { Err(Cause::Irreproducible) }
-    }
-
-    /// [`price`](Self::price) of what these options allow.
-    pub(crate) fn offer(&self, candidate: Candidate, options: &Options) -> Result<Selected, Cause> {
-        if options.fixes_bits(self) {
-            self.check_bits(Some(candidate))?;
-        }
-        self.price(candidate, options)
-    }
-
-    /// The cheapest plan by this candidate and what it costs. More scratch than there are data is
-    /// used only by what the caller names.
-    ///
-    /// # Errors
-    /// [`Cause::Unsupported`] if it is an algorithm for something else or for other sizes,
-    /// [`Cause::TooSmall`] for no scratch where it needs some; the rest as [`plan`](Self::plan).
-    pub fn price(&self, candidate: Candidate, options: &Options) -> Result<Selected, Cause> {
-        let scratch = if on_blocks(self.operation) { self.scratch } else { self.scratch.min(self.count) };
-        Self { scratch, ..*self }.priced(candidate, options)
-    }
-
-    /// Returns the cost of the call by control slots, in ns.
-    pub(crate) fn shared_ns(&self, prices: &Prices) -> u64 {
-        let work = slots::work(self.operation, self.size, self.count);
-        prices.of(&work, self.element_bytes)
-    }
-
-    /// Returns true if control slots are cheaper than messages. Where these are short for what
-    /// their handshakes cost, or there are but two ranks, control slots may seem twice as dear:
-    /// each side's copy is a part of both, and theirs are done at a time, in chunks that stay in a
-    /// cache. Two ranks, cores of one cache (AMD EPYC), messages and control slots: a broadcast of
-    /// 1 MiB takes 84 and 63 us, of 64 KiB 10 and 5, an all-reduce of 1 MiB 181 and 104, a
-    /// reduction of 256 KiB 40 and 14.
-    fn prefers_control_slots(&self, by_messages: &Selected, prices: &Prices) -> bool {
-        let bytes = (self.count as u64).saturating_mul(self.element_bytes.into());
-        let times = if bytes > HANDSHAKE_BYTES && self.size > 2 { 1 } else { 2 };
-        self.shared_ns(prices) <= by_messages.ns.saturating_mul(times)
-    }
-
-    /// Returns the lower bound of the cost of any algorithm, in ns: a round, what a rank must
-    /// receive, half of what two ranks reduce, and an all-to-all's own block. With two ranks some
-    /// algorithm costs hardly more.
-    fn floor_ns(&self, prices: &Prices) -> u64 {
-        let Self { operation, size, count, element_bytes, .. } = *self;
-        let (count, others) = (count as u64, u64::from(size.saturating_sub(1)));
-        let operation = alike(operation);
-        let reduces = matches!(operation, Operation::Reduce | Operation::Allreduce | Operation::Scan);
-        let elements = if on_blocks(operation) { count.saturating_mul(others) } else { count };
-        let reduced = if reduces { count / 2 } else { 0 };
-        let copied = if operation == Operation::Alltoall { count } else { 0 };
-        // Without data there is nothing to send, but in a barrier.
-        let rounds = if count > 0 || operation == Operation::Barrier { others.min(1) } else { 0 };
-        prices.of(&Work { rounds, fan: 0, elements, reduced, copied }, element_bytes)
-    }
-
-    /// The cheapest, or the first that costs hardly more than any can: pricing all takes longer
-    /// than a short message.
-    #[inline(never)]
-    fn cheapest(&self, candidates: &[Candidate], options: &Options) -> Result<Selected, Cause> {
-        let mut best: Result<Selected, Cause> = Err(Cause::Unsupported);
-        let enough = self.floor_ns(&options.prices);
-        let enough = enough.saturating_add(enough / ENOUGH_PART);
-        for &candidate in candidates {
-            if best.is_ok_and(|best| best.ns <= enough) {
-                break;
-            }
-            best = match (best, self.offer(candidate, options)) {
-                (Ok(best), Ok(other)) if other.ns >= best.ns => Ok(best),
-                (Ok(best), Err(_)) => Ok(best),
-                (_, other) => other,
-            };
-        }
-        best
     }
 }
 

@@ -1,5 +1,8 @@
 use std::string::ToString;
 
+use aldis_kernel::hal::Resource;
+
+use super::plan::ENOUGH_PART;
 use super::*;
 use crate::allreduce::{RecursiveDoubling, Ring};
 use crate::barrier::Dissemination;

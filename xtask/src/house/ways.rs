@@ -10,7 +10,7 @@ pub(super) const WAYS: [(&str, usize, usize); 4] = [
     ("A blocking send of 8 bytes", 15, 8),
     ("A message of 8 bytes arrives", 18, 9),
     ("An allreduce of 8 bytes by control slots", 22, 9),
-    ("An allreduce by messages", 22, 10),
+    ("An allreduce by messages", 22, 9),
 ];
 
 /// A row of such a table.
