@@ -401,4 +401,49 @@ mod tests {
         }
         assert!(seen > 10, "{seen}");
     }
+
+    /// The first example in what a source says of itself: a block of code, fenced or indented, but
+    /// fenced ones of plain text, or a page that is taken in.
+    fn example(text: &str) -> Option<&str> {
+        let mut is_inside = false;
+        text.lines().map(str::trim).find(|line| {
+            let Some(said) = ["///", "//!"].iter().find_map(|start| line.strip_prefix(start)) else {
+                return line.contains("doc = include_str!") || line.contains("doc(include");
+            };
+            let fence = said.trim().strip_prefix("```");
+            let is_code =
+                !is_inside && (fence.is_some_and(|kind| kind != "text") || said.starts_with("     "));
+            is_inside ^= fence.is_some();
+            is_code
+        })
+    }
+
+    #[test]
+    fn an_example_is_a_block_of_code() {
+        for code in
+            ["//! ```\n//! run();", "/// ```no_run\n", "///     run();", "#![doc = include_str!(\"a.md\")]"]
+        {
+            assert!(example(code).is_some(), "{code}");
+        }
+        let text = "/// ```text\n///      a\n/// ```\n/// - b\n///   c `d`\n";
+        assert_eq!(example(text), None);
+        assert!(example(&format!("{text}/// ```\n")).is_some());
+    }
+
+    #[test]
+    fn what_is_not_searched_for_examples_has_none() {
+        let workspace = Workspace::members().unwrap();
+        let targets = workspace.packages.iter().flat_map(|package| &package.targets);
+        let mut seen = 0;
+        for target in targets.filter(|target| !target.doctest && target.src_path.ends_with("src/lib.rs")) {
+            let mut files = Vec::new();
+            sources(target.src_path.parent().unwrap(), &mut files);
+            for file in files {
+                let text = fs::read_to_string(&file).unwrap();
+                assert_eq!(example(&text), None, "{} of {}", file.display(), target.name);
+            }
+            seen += 1;
+        }
+        assert!(seen > 10, "{seen}");
+    }
 }

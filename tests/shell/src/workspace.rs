@@ -51,6 +51,8 @@ pub struct BuildTarget {
     pub src_path: PathBuf,
     /// True if `cargo test` builds its tests.
     pub test: bool,
+    /// True if `cargo test` looks for examples in its documentation.
+    pub doctest: bool,
 }
 
 impl Package {
