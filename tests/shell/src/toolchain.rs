@@ -105,6 +105,12 @@ impl Finder {
         self.all(Library::Core, targets)
     }
 
+    /// Like [`find`](Self::find), for a target that nothing is linked for: a core that is built for
+    /// this is not optimised, and serves `cargo check` alone.
+    pub fn find_to_check(&self, target: &str) -> Result<FoundToolchain> {
+        self.one(Library::CoreToCheck, target)
+    }
+
     /// Finds or provisions the whole library of a target with an operating system: rustup's, or
     /// built from source.
     pub fn find_hosted(&self, target: &str) -> Result<FoundToolchain> {
@@ -143,7 +149,8 @@ impl Finder {
             return self.prepare(provider.clone(), target, origin, FoundLibrary { library, folder: &found });
         }
         let hosted = self.in_path.as_ref().filter(|one| one.host.starts_with("x86_64-"));
-        if let (Some(provider), Library::Core, "x86_64-unknown-none") = (hosted, library, target)
+        if let (Some(provider), Library::Core | Library::CoreToCheck, "x86_64-unknown-none") =
+            (hosted, library, target)
             && let Some(core) = provider.library_of(library, &provider.host)
         {
             return self.prepare(
@@ -161,7 +168,7 @@ impl Finder {
     /// in the search path.
     fn given(&self, library: Library, target: &str) -> Result<Option<(Provider, Origin, PathBuf)>> {
         let variable = format!("ALDIS_RUSTC_{}", capitals(target));
-        if let (Library::Core, Some(rustc)) = (library, std::env::var_os(&variable)) {
+        if let (Library::Core | Library::CoreToCheck, Some(rustc)) = (library, std::env::var_os(&variable)) {
             let provider = Provider::probe(Path::new(&rustc)).with_context(|| variable.clone())?;
             let Some(core) = provider.library_of(library, target) else {
                 bail!("{variable} has no core for {target}")
@@ -176,7 +183,7 @@ impl Finder {
     /// is source; which they are.
     fn provision<'t>(&self, library: Library, targets: &[&'t str], lock: &Lock) -> Result<Vec<&'t str>> {
         let Some(provider) = self.with_source.first() else { return Ok(Vec::new()) };
-        let has_none = |target: &&str| !provider.has_built(&self.built(provider, target));
+        let has_none = |target: &&str| !provider.has_built(library, &self.built(provider, target));
         let lacking: Vec<&str> = targets.iter().copied().filter(has_none).collect();
         if !lacking.is_empty() {
             provider.build(library, &lacking, &self.folder("sysroots", provider), lock)?;

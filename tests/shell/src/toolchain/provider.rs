@@ -19,6 +19,9 @@ pub(super) const DEBIAN_PACKAGES: &str = "rustc-web cargo-web rust-web-src lld";
 pub(super) enum Library {
     /// The library that firmware links: core and compiler_builtins alone.
     Core,
+    /// The same for `cargo check`, which reads its metadata alone: not optimised, so that it is
+    /// built soonest. Nothing that is measured or shipped may link it.
+    CoreToCheck,
     /// The library that programs under an operating system link, and their tests.
     Std,
 }
@@ -27,7 +30,7 @@ impl Library {
     /// The crates that cargo is asked for.
     const fn crates(self) -> &'static str {
         match self {
-            Self::Core => "-Zbuild-std=core",
+            Self::Core | Self::CoreToCheck => "-Zbuild-std=core",
             Self::Std => "-Zbuild-std=std,panic_unwind,test",
         }
     }
@@ -35,7 +38,7 @@ impl Library {
     /// Returns the beginnings of the names of the files without which the library is not there.
     const fn needed(self) -> &'static [&'static str] {
         match self {
-            Self::Core => &["libcore-", "libcompiler_builtins-"],
+            Self::Core | Self::CoreToCheck => &["libcore-", "libcompiler_builtins-"],
             Self::Std => &["libcore-", "libcompiler_builtins-", "libstd-"],
         }
     }
@@ -43,25 +46,33 @@ impl Library {
     /// Returns true if a file is part of the library.
     fn has(self, file: &str) -> bool {
         match self {
-            Self::Core => self.needed().iter().any(|part| file.starts_with(part)),
+            Self::Core | Self::CoreToCheck => self.needed().iter().any(|part| file.starts_with(part)),
             // The crate for whose sake it is built is not.
             Self::Std => file.starts_with("lib") && !file.starts_with("libempty-"),
         }
     }
 
-    /// Firmware is measured with core as it ships; std only serves tests under an emulator, and is
-    /// built soonest so.
+    /// Firmware is measured with core as it ships, and checked with any; std only serves tests
+    /// under an emulator, and is built soonest so.
     const fn opt_level(self) -> &'static str {
         match self {
             Self::Core => "3",
-            Self::Std => "0",
+            Self::CoreToCheck | Self::Std => "0",
         }
     }
 
     const fn flags(self) -> &'static str {
         match self {
             Self::Core => CORE_FLAGS,
-            Self::Std => "",
+            Self::CoreToCheck | Self::Std => "",
+        }
+    }
+
+    /// Returns what the stamp of a library says behind the compiler's identity.
+    const fn mark(self) -> &'static str {
+        match self {
+            Self::Core | Self::Std => "",
+            Self::CoreToCheck => "to check",
         }
     }
 }
@@ -145,9 +156,14 @@ impl Provider {
         files(library, &folder).is_ok().then_some(folder)
     }
 
-    /// Returns true if this very compiler has built a library there.
-    pub(super) fn has_built(&self, folder: &Path) -> bool {
-        fs::read_to_string(folder.join(STAMP)).is_ok_and(|stamp| stamp == self.identity)
+    /// Returns true if this very compiler has built a library there that serves as this one: a core
+    /// to link can be checked with.
+    pub(super) fn has_built(&self, library: Library, folder: &Path) -> bool {
+        let serves = |stamp: &str| {
+            let mark = stamp.strip_prefix(&self.identity);
+            mark.is_some_and(|mark| mark.is_empty() || mark == library.mark())
+        };
+        fs::read_to_string(folder.join(STAMP)).is_ok_and(|stamp| serves(&stamp))
     }
 
     /// Builds a library for each of the targets from this compiler's source into a folder of that
@@ -185,7 +201,7 @@ impl Provider {
                 let Some(name) = file.file_name() else { continue };
                 fs::rename(&file, whole.join(name))?;
             }
-            fs::write(whole.join(STAMP), &self.identity)?;
+            fs::write(whole.join(STAMP), format!("{}{}", self.identity, library.mark()))?;
             provision::keep(&whole, &folder.join(target), lock)?;
         }
         Ok(())
