@@ -2,7 +2,8 @@
 //! some of them on many seeds. It says one JSON object a line.
 //!
 //! `conformance cases`, `conformance media`, or `conformance run FROM SEEDS CASE MEDIUM`, with
-//! `all` for every case or medium. `conformance rank CASE SEED` is a rank of a job that it starts
+//! `all` for every case or medium; with `drawn` instead of `run`, those alone that differ from seed
+//! to seed. `conformance rank CASE SEED` is a rank of a job that it starts
 //! itself; `conformance rank all SEED` one of a job that plays all cases of its size of chapters 3
 //! to 6: `aldis-run -n 4 conformance rank all 1`.
 
@@ -43,8 +44,10 @@ fn main() -> ExitCode {
             (Ok(case), Ok(seed)) => launched::rank(case, seed),
             _ => usage(),
         },
-        ["run", from, seeds, case, medium] => match (from.parse(), seeds.parse()) {
-            (Ok(from), Ok(seeds)) => campaign(&all, CaseCampaign { from, seeds, case, medium }),
+        [how @ ("run" | "drawn"), from, seeds, case, medium] => match (from.parse(), seeds.parse()) {
+            (Ok(from), Ok(seeds)) => {
+                campaign(&all, CaseCampaign { from, seeds, case, medium, only_drawn: how == "drawn" })
+            }
             _ => usage(),
         },
         _ => usage(),
@@ -52,7 +55,7 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("conformance cases | media | run FROM SEEDS CASE MEDIUM");
+    eprintln!("conformance cases | media | run FROM SEEDS CASE MEDIUM | drawn FROM SEEDS CASE MEDIUM");
     ExitCode::from(2)
 }
 
@@ -62,17 +65,21 @@ struct CaseCampaign<'a> {
     seeds: u64,
     case: &'a str,
     medium: &'a str,
+    /// Leave out cases on media where no seed draws anything.
+    only_drawn: bool,
 }
 
 /// Every case that is asked for over every medium that is, each up to its first seed that fails.
 fn campaign<T, P>(all: &[Case<T, P>], campaign: CaseCampaign<'_>) -> ExitCode {
-    let CaseCampaign { from, seeds, case, medium } = campaign;
+    let CaseCampaign { from, seeds, case, medium, only_drawn } = campaign;
     let is = |wanted: &str, name: &str| wanted == ALL || wanted == name;
     let media = || media().filter(|one| is(medium, one.name));
     let chosen = all.iter().enumerate().filter(|(_, one)| is(case, one.name));
-    let work: Vec<(usize, &Medium)> =
-        chosen.flat_map(|(index, _)| media().map(move |medium| (index, medium))).collect();
     let is_drawn = |case: usize| all.get(case).is_some_and(|case| case.is_drawn);
+    let work: Vec<(usize, &Medium)> = chosen
+        .flat_map(|(index, _)| media().map(move |medium| (index, medium)))
+        .filter(|(case, medium)| !only_drawn || medium.draws(is_drawn(*case)))
+        .collect();
     let seeds = |case, one: &Medium| if medium == ALL { one.seeds_of(seeds, is_drawn(case)) } else { seeds };
     // Both programs are where this one is.
     if let Ok(own) = std::env::current_exe() {

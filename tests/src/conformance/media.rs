@@ -168,6 +168,12 @@ impl Medium {
         if worth < seeds { worth } else { seeds }
     }
 
+    /// Returns true if a run here differs from seed to seed, of a case that draws from them or
+    /// does not, by more than the size of storages.
+    pub const fn draws(&self, is_drawn: bool) -> bool {
+        is_drawn || matches!(self.seeds, Seeds::PerThousand(_))
+    }
+
     /// Sizes of a job on it.
     pub const fn ranks(&self) -> RangeInclusive<u32> {
         self.ranks.0..=self.ranks.1
