@@ -120,28 +120,37 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// a register for the reason given at [`try_send`](Self::try_send).
     #[inline(never)]
     pub(crate) fn try_send_plain(&mut self, comm: &Comm, data: &Elements, to: Rank, tag: Tag) -> usize {
+        match self.send_plain(comm, data, to, tag) {
+            0 => self.send_plain_with_new_credit(comm, data, to, tag),
+            bytes => bytes,
+        }
+    }
+
+    #[inline(always)]
+    fn send_plain(&mut self, comm: &Comm, data: &Elements, to: Rank, tag: Tag) -> usize {
         let &Elements { memory, ref place, mode: Mode::Standard, checked: false } = data else { return 0 };
         let Some(data) = self.engine.plain(memory, place) else { return 0 };
         let Ok(target) = self.engine.comms.target(comm, to, tag) else { return 0 };
-        let sent = self.engine.try_send_elements(&mut self.transport, &target, data)
-            || self.try_send_with_new_credit(&target, data);
-        if sent { data.buffer.len() } else { 0 }
+        let Self { engine, transport, .. } = self;
+        if engine.try_send_elements(transport, &target, data) { data.buffer.len() } else { 0 }
     }
-}
 
-impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// Sends elements that nothing but credit was missing for, after a look at what has arrived, as
-    /// `Engine::send` does.
+    /// `Engine::send` does. It works everything out again, so that the fast path before it keeps
+    /// what it knows in registers.
     #[cold]
     #[inline(never)]
-    fn try_send_with_new_credit(&mut self, target: &SendTarget, data: PlainData) -> bool {
+    fn send_plain_with_new_credit(&mut self, comm: &Comm, data: &Elements, to: Rank, tag: Tag) -> usize {
+        let &Elements { memory, ref place, mode: Mode::Standard, checked: false } = data else { return 0 };
+        let Some(plain) = self.engine.plain(memory, place) else { return 0 };
+        let Ok(target) = self.engine.comms.target(comm, to, tag) else { return 0 };
+        let length = plain.buffer.len() as u64;
         let Self { engine, transport, .. } = self;
-        let length = data.buffer.len() as u64;
         if !engine.peers.get(target.peer.index()).is_some_and(|peer| peer.lacks_credit(length)) {
-            return false;
+            return 0;
         }
         engine.poll_transport(transport, CREDIT_LOOK);
-        engine.try_send_elements(transport, target, data)
+        if engine.try_send_elements(transport, &target, plain) { plain.buffer.len() } else { 0 }
     }
 
     /// Posts a receive like [`try_post`](Self::try_post), but of elements that lie in one piece.
