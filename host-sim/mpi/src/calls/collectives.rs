@@ -90,8 +90,9 @@ unsafe fn try_bcast(
         return Ok(false);
     }
     let root = rank_in(root, of.size(), MPI_ERR_ROOT)?;
-    let piece = datatypes::piece(data, count, datatype).map_err(|fault| data.named("buffer", fault))?;
-    let Some(ContiguousData::Bytes(bytes) | ContiguousData::Elements(bytes, ..)) = piece else {
+    let Some(ContiguousData::Bytes(bytes) | ContiguousData::Elements(bytes, ..)) =
+        datatypes::piece(data, count, datatype)
+    else {
         return Ok(false);
     };
     // SAFETY: the caller promised that nothing touches them until the call is over.

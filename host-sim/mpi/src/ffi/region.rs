@@ -68,14 +68,17 @@ impl Address {
     /// No memory where there are data: a null pointer, or a word like `MPI_IN_PLACE`.
     #[inline]
     pub(crate) fn region(self, offset: isize, len: usize) -> Result<Region, CallFault> {
+        self.region_in_memory(offset, len).ok_or_else(|| no_data(self.address()))
+    }
+
+    /// Returns the same, or nothing if no memory is there.
+    #[inline]
+    pub(crate) fn region_in_memory(self, offset: isize, len: usize) -> Option<Region> {
         if len == 0 {
-            return Ok(Region::NONE);
+            return Some(Region::NONE);
         }
         let start = Self::of(self.address().wrapping_add_signed(offset));
-        if start.address() < FIRST_PAGE {
-            return Err(no_data(self.address()));
-        }
-        Ok(Region::new(start, len))
+        (start.address() >= FIRST_PAGE).then(|| Region::new(start, len))
     }
 }
 

@@ -195,28 +195,24 @@ pub(crate) enum ContiguousData {
 
 /// The piece that a call names, if it is one in memory.
 #[inline(always)]
-pub(crate) fn piece(
-    address: Address,
-    count: i64,
-    datatype: Handle,
-) -> Result<Option<ContiguousData>, CallFault> {
+pub(crate) fn piece(address: Address, count: i64, datatype: Handle) -> Option<ContiguousData> {
     match count {
         0..=PIECE_COUNT_MAX if is_raw(datatype) => {
-            Ok(address.region(0, count as usize).ok().map(ContiguousData::Bytes))
+            address.region_in_memory(0, count as usize).map(ContiguousData::Bytes)
         }
         0..=PIECE_COUNT_MAX => elements(address, count, datatype),
-        _ => Ok(None),
+        _ => None,
     }
 }
 
 /// The piece that so many elements of a datatype are, of which there are at most
 /// [`PIECE_COUNT_MAX`].
 #[inline(never)]
-fn elements(address: Address, count: i64, datatype: Handle) -> Result<Option<ContiguousData>, CallFault> {
+fn elements(address: Address, count: i64, datatype: Handle) -> Option<ContiguousData> {
     let found = look(datatype, |known| known.makes_pieces.then_some((known.size, known.committed)));
-    let Ok(Some((size, committed))) = found else { return Ok(None) };
-    let memory = address.region(0, count.wrapping_mul(size) as usize).ok();
-    Ok(memory.map(|memory| ContiguousData::Elements(memory, count as u64, committed)))
+    let Ok(Some((size, committed))) = found else { return None };
+    let memory = address.region_in_memory(0, count.wrapping_mul(size) as usize);
+    memory.map(|memory| ContiguousData::Elements(memory, count as u64, committed))
 }
 
 const fn is_raw(datatype: Handle) -> bool {

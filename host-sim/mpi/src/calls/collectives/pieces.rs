@@ -30,8 +30,8 @@ fn plain(comm: Handle) -> Result<Option<Comm>, CallFault> {
 fn whole(data: Given, ranks: u32) -> Option<Region> {
     let count = data.count.checked_mul(ranks.into()).filter(|_| !data.address.is_in_place())?;
     match piece(data.address, count, data.datatype) {
-        Ok(Some(ContiguousData::Bytes(bytes) | ContiguousData::Elements(bytes, ..))) => Some(bytes),
-        _ => None,
+        Some(ContiguousData::Bytes(bytes) | ContiguousData::Elements(bytes, ..)) => Some(bytes),
+        None => None,
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) unsafe fn try_send(
     number: c_int,
     comm: Handle,
 ) -> Result<bool, CallFault> {
-    let Some(piece) = datatypes::piece(data, count, datatype)?.filter(|_| is_alone()) else {
+    let Some(piece) = datatypes::piece(data, count, datatype).filter(|_| is_alone()) else {
         return Ok(false);
     };
     let (comm, to, tag) = (communicators::of(comm)?, rank(to)?, tag(number)?);
@@ -63,7 +63,7 @@ pub(super) unsafe fn try_receive(
     number: c_int,
     comm: Handle,
 ) -> Result<Option<Status>, CallFault> {
-    let Some(piece) = datatypes::piece(data, count, datatype)?.filter(|_| is_alone()) else {
+    let Some(piece) = datatypes::piece(data, count, datatype).filter(|_| is_alone()) else {
         return Ok(None);
     };
     let (comm, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(number)?);
@@ -91,7 +91,7 @@ fn try_start(
     handle: Handle,
     start: impl FnOnce(&mut StaticScope, &Comm, ContiguousData) -> Result<Request<'static>, CallFault>,
 ) -> Result<Option<Handle>, CallFault> {
-    let Some(piece) = datatypes::piece(data, count, datatype)? else { return Ok(None) };
+    let Some(piece) = datatypes::piece(data, count, datatype) else { return Ok(None) };
     let comm = communicators::of(handle)?;
     let request = engine::with(|engine| {
         engine.reap();
