@@ -118,7 +118,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// Sends elements at once, if they lie in one piece and nothing is unusual; returns their
     /// bytes, of which there are some. Zero if something is, and nothing has changed. It answers in
     /// a register for the reason given at [`try_send`](Self::try_send).
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn try_send_plain(&mut self, comm: &Comm, data: &Elements, to: Rank, tag: Tag) -> usize {
         match self.send_plain(comm, data, to, tag) {
             0 => self.send_plain_with_new_credit(comm, data, to, tag),
