@@ -116,8 +116,7 @@ impl Engine<'_> {
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// Sends elements at once, if they lie in one piece and nothing is unusual; returns their
-    /// bytes, of which there are some. Zero if something is, and nothing has changed. It answers in
-    /// a register for the reason given at [`try_send`](Self::try_send).
+    /// bytes, of which there are some. Zero if something is, and nothing has changed.
     #[inline(always)]
     pub(crate) fn try_send_plain(&mut self, comm: &Comm, data: &Elements, to: Rank, tag: Tag) -> usize {
         match self.send_plain(comm, data, to, tag) {
