@@ -5,9 +5,9 @@ use core::ffi::c_int;
 use aldis_hal::{Cause, Resource};
 
 use crate::abi::{
-    Handle, MPI_ERR_ARG, MPI_ERR_BUFFER, MPI_ERR_COMM, MPI_ERR_COUNT, MPI_ERR_NO_MEM, MPI_ERR_OTHER,
-    MPI_ERR_PROC_ABORTED, MPI_ERR_RANK, MPI_ERR_REQUEST, MPI_ERR_TAG, MPI_ERR_TRUNCATE, MPI_ERR_TYPE,
-    MPI_ERR_UNSUPPORTED_OPERATION, Status,
+    Handle, MPI_ERR_ARG, MPI_ERR_BUFFER, MPI_ERR_COMM, MPI_ERR_COUNT, MPI_ERR_IN_STATUS, MPI_ERR_NO_MEM,
+    MPI_ERR_OTHER, MPI_ERR_PROC_ABORTED, MPI_ERR_RANK, MPI_ERR_REQUEST, MPI_ERR_TAG, MPI_ERR_TRUNCATE,
+    MPI_ERR_TYPE, MPI_ERR_UNSUPPORTED_OPERATION, Status,
 };
 
 /// The reason why a call failed: a class, and a text. A code that a function of the program has
@@ -45,6 +45,14 @@ impl CallFault {
 
     pub(crate) const fn class(&self) -> c_int {
         self.0.class
+    }
+
+    /// The fault of a call on several requests, of which one failed by this: its statuses tell the
+    /// class.
+    pub(crate) fn in_status(&self) -> Self {
+        let Reason { is_consequence, .. } = *self.0;
+        let text = self.text().to_owned();
+        Self(Box::new(Reason { class: MPI_ERR_IN_STATUS, text, is_consequence, status: Status::EMPTY }))
     }
 
     /// Returns true if the fault would not be, had another rank not ended.
@@ -119,6 +127,8 @@ mod tests {
         for cause in gone {
             let fault = CallFault::of(cause, cause.to_string());
             assert_eq!((fault.0.class, fault.0.is_consequence), (MPI_ERR_PROC_ABORTED, true));
+            let several = fault.in_status();
+            assert_eq!((several.0.class, several.0.is_consequence), (MPI_ERR_IN_STATUS, true));
         }
         // A rank that has left has nothing to say.
         let left = CallFault::of(Cause::PeerLeft, String::new());

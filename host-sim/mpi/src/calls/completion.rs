@@ -5,7 +5,7 @@
 
 use core::ffi::c_int;
 
-use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_IN_STATUS, MPI_SUCCESS, MPI_UNDEFINED, Status};
+use crate::abi::{Handle, MPI_COMM_SELF, MPI_SUCCESS, MPI_UNDEFINED, Status};
 use crate::fault::CallFault;
 use crate::ffi::{Array, Ptr};
 use crate::objects::errors;
@@ -52,9 +52,7 @@ fn finish_several(
     }
     match failed {
         None => MPI_SUCCESS,
-        Some((comm, fault)) => {
-            errors::raise(function, comm, &CallFault::new(MPI_ERR_IN_STATUS, fault.text()))
-        }
+        Some((comm, fault)) => errors::raise(function, comm, &fault.in_status()),
     }
 }
 

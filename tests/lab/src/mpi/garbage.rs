@@ -249,7 +249,7 @@ fn operation(function: &str) -> Argument {
 
 fn info(function: &str) -> Argument {
     let (good, classes) = ("MPI_INFO_NULL", "MPI_ERR_INFO");
-    if function.starts_with("Info_") {
+    if function.starts_with("Info_") || function == "Abi_set_fortran_info" {
         return handle("info", "MPI_Info", good, classes);
     }
     without(handle(good, "MPI_Info", good, classes), "null")
@@ -377,6 +377,8 @@ fn memory(function: &str, name: &str) -> Argument {
         }
         (_, "inbuf") if function.starts_with("Unpack") => buffer("packed"),
         (_, "outbuf") if function.starts_with("Pack") => buffer("room"),
+        ("Abi_set_fortran_booleans", "logical_true") => buffer("&(int){1}"),
+        ("Abi_set_fortran_booleans", "logical_false") => buffer("&(int){0}"),
         (_, "sendbuf" | "inbuf") => buffer("in"),
         (_, "buf") if function.contains("end") => buffer("in"),
         _ => buffer("out"),

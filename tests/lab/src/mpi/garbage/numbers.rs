@@ -89,6 +89,7 @@ fn number_of_topologies(function: &str, kind: &str, name: &str) -> Argument {
         (_, "n" | "indegree" | "outdegree") => {
             Argument::new("1").bad("-1", "negative", "MPI_ERR_ARG, MPI_ERR_COUNT")
         }
+        (_, "logical_size") => Argument::new("4").bad("3", "of no logical", "MPI_ERR_ARG"),
         (_, "color") => Argument::new("0").bad("-77", "negative", "MPI_ERR_ARG"),
         (_, "split_type") => {
             Argument::new("MPI_COMM_TYPE_SHARED").bad("-77", "none that there is", "MPI_ERR_ARG")
