@@ -283,7 +283,7 @@ pub(crate) trait Role {
     /// The result of what stands in slots, all of which have been read.
     ///
     /// # Errors
-    /// What cannot be, and whose slot says so if it is about one.
+    /// The cause that refuses it, and the rank whose slot says so if it is about one.
     fn settle(
         &self,
         slots: &ControlSlots<'_>,

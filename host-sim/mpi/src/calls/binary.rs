@@ -51,7 +51,7 @@ const OPTIONAL: [&str; 20] = [
     "2integer",
 ];
 
-/// What the interface says of Fortran.
+/// Returns the facts about Fortran that the interface states.
 fn of_fortran() -> Info {
     let sizes = SIZES.map(|(key, bytes)| (key.to_owned(), bytes.to_string()));
     let optional = OPTIONAL.map(|name| (format!("mpi_{name}_supported"), "true".to_owned()));

@@ -60,7 +60,7 @@ pub(super) enum ByteOperation {
     Barrier,
     Bcast(Region, Rank),
     Reduce(DynReduction, Region, Region),
-    /// What is given, the part that this rank gets, and scratch; blocks in elements.
+    /// The input, the part that this rank gets, and scratch; blocks in elements.
     ReduceScatter(Kernel, [Region; 3], BlockList),
     Gather(Region, BlockList, Rank),
     Scatter(Region, BlockList, Rank),

@@ -68,6 +68,37 @@ fn run(call: BlockCall<'_>, comm: &Comm) -> Result<bool, CallFault> {
     Ok(true)
 }
 
+/// Carries out a gather or a scatter of blocks of one length, as `call` describes it on data of
+/// this rank. `copy` moves this rank's own data to their block among all, or from it, at the root.
+///
+/// # Safety
+/// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new); `copy` writes one of
+/// the two.
+unsafe fn try_rooted(
+    call: for<'m> fn(&'m mut [u8], &'m mut [u8], Rank) -> BlockCall<'m>,
+    [own, blocks]: [Given; 2],
+    root: c_int,
+    comm: Handle,
+    copy: impl FnOnce(&mut [u8], Region),
+) -> Result<bool, CallFault> {
+    let Some(comm) = plain(comm)? else { return Ok(false) };
+    let root = rank_in(root, comm.size(), MPI_ERR_ROOT)?;
+    if comm.rank() != root {
+        let Some(own) = whole(own, 1) else { return Ok(false) };
+        // SAFETY: the program leaves them alone until the call is over.
+        return run(call(unsafe { own.bytes() }, &mut [], root), &comm);
+    }
+    let Some(OwnAndBlocks { blocks, own }) = OwnAndBlocks::of(own, blocks, comm.size()) else {
+        return Ok(false);
+    };
+    // SAFETY: as above; what is this rank's own is apart.
+    let blocks = unsafe { blocks.bytes() };
+    if let Some(own) = own {
+        copy(block_of(blocks, root, own.len()), own);
+    }
+    run(call(blocks, &mut [], root), &comm)
+}
+
 /// A gather of blocks of one length.
 ///
 /// # Safety
@@ -78,22 +109,12 @@ pub(super) unsafe fn try_gather(
     root: c_int,
     comm: Handle,
 ) -> Result<bool, CallFault> {
-    let Some(comm) = plain(comm)? else { return Ok(false) };
-    let root = rank_in(root, comm.size(), MPI_ERR_ROOT)?;
-    if comm.rank() != root {
-        let Some(own) = whole(own, 1) else { return Ok(false) };
-        // SAFETY: the program leaves them alone until the call is over, which reads them.
-        return run(aldis_coll::gather(unsafe { own.bytes() }, &mut [], root), &comm);
+    // SAFETY: the caller's promise; it is read and is apart from its block.
+    unsafe {
+        try_rooted(aldis_coll::gather, [own, blocks], root, comm, |block, own| {
+            block.copy_from_slice(own.shown());
+        })
     }
-    let Some(OwnAndBlocks { blocks, own }) = OwnAndBlocks::of(own, blocks, comm.size()) else {
-        return Ok(false);
-    };
-    // SAFETY: the program leaves both alone until the call is over, and they are apart.
-    let (blocks, own) = unsafe { (blocks.bytes(), own.map(|own| own.shown())) };
-    if let Some(own) = own {
-        block_of(blocks, root, own.len()).copy_from_slice(own);
-    }
-    run(aldis_coll::gather(blocks, &mut [], root), &comm)
 }
 
 /// A scatter of blocks of one length.
@@ -106,23 +127,12 @@ pub(super) unsafe fn try_scatter(
     root: c_int,
     comm: Handle,
 ) -> Result<bool, CallFault> {
-    let Some(comm) = plain(comm)? else { return Ok(false) };
-    let root = rank_in(root, comm.size(), MPI_ERR_ROOT)?;
-    if comm.rank() != root {
-        let Some(own) = whole(own, 1) else { return Ok(false) };
-        // SAFETY: the program leaves them alone until the call is over.
-        return run(aldis_coll::scatter(unsafe { own.bytes() }, &mut [], root), &comm);
+    // SAFETY: the caller's promise; it is written and is apart from its block.
+    unsafe {
+        try_rooted(aldis_coll::scatter, [own, blocks], root, comm, |block, own| {
+            own.bytes().copy_from_slice(block);
+        })
     }
-    let Some(OwnAndBlocks { blocks, own }) = OwnAndBlocks::of(own, blocks, comm.size()) else {
-        return Ok(false);
-    };
-    // SAFETY: the program leaves both alone until the call is over, which reads the blocks, and
-    // they are apart.
-    let (blocks, own) = unsafe { (blocks.bytes(), own.map(|own| own.bytes())) };
-    if let Some(own) = own {
-        own.copy_from_slice(block_of(blocks, root, own.len()));
-    }
-    run(aldis_coll::scatter(blocks, &mut [], root), &comm)
 }
 
 /// A gather of blocks of one length for all.
