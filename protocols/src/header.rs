@@ -13,16 +13,16 @@
 //!
 //! The two limits are the credits that every message carries back, see [`credit`](crate::credit).
 //! `length` is the whole message for eager and announcements (of a signed message its low half
-//! alone: the high half is the signature, and a message that comes as a whole is shorter than 4
-//! GiB), the end of the granted range for clear-to-send and clear-to-write, the fragment for data,
-//! the values of its [`Label`] for a finish. The sequence counts matchable messages per peer; other
-//! kinds carry zero. A seek carries the tag of a receive, an offer source, tag and length of a
-//! message; the tag of a clear-to-send has bit 0 if its receive was late, bit 1 if it will ask for
-//! another piece, and bit 2 if it has read all it wants of the sender's memory, so that nothing is
-//! asked for and no finish is to follow; that of a clear-to-write has bit 0 as well, and its
-//! context and source are slot and generation of the receiving request; that of data has bit 0 if
-//! it is typed, and bit 1 if its finish will have a checksum; nothing is one byte long if other
-//! messages are held back, a settle if the offer is taken.
+//! alone: the high half is the signature, and such a message is shorter than 4 GiB), the end of the
+//! granted range for clear-to-send and clear-to-write, the fragment for data, the values of its
+//! [`Label`] for a finish. The sequence counts matchable messages per peer; other kinds carry zero.
+//! A seek carries the tag of a receive, an offer source, tag and length of a message; the tag of a
+//! clear-to-send has bit 0 if its receive was late, bit 1 if it will ask for another piece, and bit
+//! 2 if it has read all it wants of the sender's memory, so that nothing is asked for and no finish
+//! is to follow; that of a clear-to-write has bit 0 as well, and its context and source are slot
+//! and generation of the receiving request; that of data has bit 0 if it is typed, and bit 1 if its
+//! finish will have a checksum; nothing is one byte long if other messages are held back, a settle
+//! if the offer is taken.
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Epoch, Handle};
@@ -180,6 +180,9 @@ pub enum Kind {
     /// A whole message whose header tells the signature of its elements, and which is like an eager
     /// one otherwise.
     Signed = 19,
+    /// An announcement like [`Expose`](Self::Expose) whose header tells the signature of the
+    /// elements.
+    ExposeSigned = 20,
 }
 
 impl Kind {
@@ -204,6 +207,7 @@ impl Kind {
             17 if crate::LENDS => Self::AnnounceWrite,
             18 if crate::LENDS => Self::ClearToWrite,
             19 => Self::Signed,
+            20 if crate::LENDS => Self::ExposeSigned,
             other => return Err(Malformed::Kind(other)),
         })
     }
@@ -213,7 +217,7 @@ impl Kind {
     #[inline]
     pub const fn is_matchable(self) -> bool {
         use Kind::*;
-        matches!(self, Eager | Signed | Announce | Defer | Labelled | Expose | AnnounceWrite)
+        matches!(self, Eager | Signed | Announce | Defer | Labelled | Expose | ExposeSigned | AnnounceWrite)
     }
 }
 
@@ -259,18 +263,25 @@ impl Header {
     }
 
     /// This header made one of a [signed](Kind::Signed) message, with a hash of the sequence of its
-    /// basic types.
+    /// basic types; of an announcement by which data can be read, one of its
+    /// [signed](Kind::ExposeSigned) kind.
     #[must_use]
     #[inline]
     pub const fn signed(self, signature: u32) -> Self {
-        Self { kind: Kind::Signed, length: self.length | (signature as u64) << 32, ..self }
+        let kind = match self.kind {
+            Kind::Expose if crate::LENDS => Kind::ExposeSigned,
+            _ => Kind::Signed,
+        };
+        Self { kind, length: self.length | (signature as u64) << 32, ..self }
     }
 
     /// Bytes of a whole message, or of one that is announced.
     #[must_use]
     #[inline]
     pub const fn bytes(&self) -> u64 {
-        if matches!(self.kind, Kind::Signed) { self.length & u32::MAX as u64 } else { self.length }
+        let is_signed =
+            matches!(self.kind, Kind::Signed) || crate::LENDS && matches!(self.kind, Kind::ExposeSigned);
+        if is_signed { self.length & u32::MAX as u64 } else { self.length }
     }
 
     /// The signature of a signed message.

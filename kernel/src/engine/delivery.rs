@@ -112,13 +112,14 @@ impl Engine<'_> {
             }
             Body::Eager(payload) | Body::Labelled(_, payload) => self.receive_eager(from, header, payload),
             Body::Announce { sender, .. } => {
-                self.receive_announcement(from, header, &Announcement::plain(sender))
+                self.receive_announcement(from, header, &Announcement::plain(sender), &Label::NONE)
             }
-            Body::Expose { sender, key } if LENDS => {
-                self.receive_announcement(from, header, &Announcement::exposed(sender, key))
+            Body::Expose { sender, key, signature } if LENDS => {
+                let label = Label::new(signature, None);
+                self.receive_announcement(from, header, &Announcement::exposed(sender, key), &label)
             }
             Body::AnnounceWrite { sender } if LENDS => {
-                self.receive_announcement(from, header, &Announcement::to_be_written(sender))
+                self.receive_announcement(from, header, &Announcement::to_be_written(sender), &Label::NONE)
             }
             Body::ClearToWrite { sender, receiver, key, late } if LENDS => {
                 let asked = WriteRequest { sender, receiver, end: header.length, key, late };
@@ -227,16 +228,18 @@ impl Engine<'_> {
         from: PeerId,
         header: &Header,
         announcement: &Announcement,
+        label: &Label,
     ) -> Result<(), Malformed> {
         let key = Key::of(header);
         let matched = self.admit(from, header, &key, false)?;
         let Some(index) = matched else {
-            return self.keep(from, key, header.length, Keep::Token(*announcement), &Label::NONE);
+            return self.keep(from, key, header.bytes(), Keep::Token(*announcement), label);
         };
         if let Some(request) = self.requests.at(index) {
             (request.rank, request.tag) = (key.source, key.tag);
         }
-        self.fetch(index, from, announcement, header.length);
+        self.fetch(index, from, announcement, header.bytes());
+        self.compare_announced(index, header.bytes(), label);
         Ok(())
     }
 

@@ -14,11 +14,12 @@ use aldis_hal::remote_memory::RemoteAddress;
 use aldis_hal::{Caps, Cause, Features, Handle, PeerId, Post, Refusal, RegionId, Token, Transport};
 use aldis_protocols::LENDS;
 use aldis_protocols::header::{
-    DATA_HEADER_BYTES, DataHead, Header, KEY_BYTES, Kind, Label, MemoryKey, clear_to_send, exposed,
+    DATA_HEADER_BYTES, DataHead, Finish, Header, KEY_BYTES, Kind, Label, MemoryKey, clear_to_send, exposed,
 };
 use aldis_protocols::rendezvous::{Reader, ReaderStep, WriterStep};
 
 use crate::counters::count;
+use crate::datatype::Form;
 use crate::engine::rendezvous::FragmentSpan;
 use crate::engine::state::Engine;
 use crate::engine::wire::{HeaderWords, Injected, LaneTurn, post};
@@ -26,7 +27,7 @@ use crate::memory::buffer::UserBuffer;
 use crate::rank::Mode;
 use crate::tables::list::{List, Queue};
 use crate::tables::peer::Presence;
-use crate::tables::request::{Key, Machine, NO_REGION, State};
+use crate::tables::request::{Backing, Key, Machine, NO_REGION, State};
 
 pub(crate) use write::WriteRequest;
 
@@ -103,7 +104,7 @@ impl Engine<'_> {
                 return None;
             }
             // Pages beyond the message need not be locked.
-            request.region = request.buffer.register(transport, id, request.length, access)?;
+            request.region = request.piece()?.register(transport, id, request.length, access)?;
         }
         Some(request.region)
     }
@@ -131,13 +132,15 @@ impl Engine<'_> {
         let (Some(peer), Some(request)) = (self.peers.get(id.index()), self.requests.at(index)) else {
             return false;
         };
-        let (len, memory) = (request.buffer.len() as u64, request.buffer.memory());
+        let len = request.buffer.len() as u64;
+        let memory = request.piece().and_then(|piece| piece.memory());
         let is_mapped = |memory| peer.thresholds.is_mapped(len) && transport.is_mapped(id, memory);
         request.may_be_lent() && (peer.thresholds.is_read(len) || memory.is_some_and(is_mapped))
     }
 
-    /// Announces the send behind `own` with such a key; without one if its memory cannot be
-    /// registered.
+    /// Announces the send behind `own` with such a key, and the signature of its elements if it is
+    /// typed; without a key if its memory cannot be registered, and if it is so long that the
+    /// header has no room for a signature.
     pub(crate) fn expose<T: Transport>(
         &mut self,
         transport: &mut T,
@@ -146,7 +149,9 @@ impl Engine<'_> {
     ) -> Result<Injected, Cause> {
         let Some(request) = self.requests.get(own) else { return Err(Cause::Stale) };
         let (key, len) = (request.key, request.buffer.len());
-        let Some(read_key) = self.read_key(transport, id, own.slot) else {
+        let signature = self.label(own.slot, Finish::Complete).signature();
+        let is_told = signature.is_none() || u32::try_from(len).is_ok();
+        let Some(read_key) = self.read_key(transport, id, own.slot).filter(|_| is_told) else {
             count(&mut self.counters.unread);
             return self.announce(transport, id, Kind::Announce, key, len, own);
         };
@@ -156,6 +161,7 @@ impl Engine<'_> {
             return Ok(Injected::NoCredit);
         }
         let header = self.header(peer, Kind::Expose, key, peer.sequence_out, len as u64);
+        let header = signature.map_or(header, |signature| header.signed(signature));
         let post = post(transport, id, &header.emit(), &exposed(own, read_key));
         self.injected(id, Kind::Announce, false, len, post)
     }
@@ -221,8 +227,10 @@ impl Engine<'_> {
         let FragmentSpan { receiver, offset, len } = span;
         let region = self.lend(transport, id, index, Access::LOCAL_READ)?;
         let own = self.requests.handle(index)?;
+        let is_typed = matches!(self.requests.at(index)?.backing, Backing::Typed(_));
         let peer = self.peers.get(id.index())?;
-        let header = self.header(peer, Kind::Data, Key::NONE, 0, u64::from(len));
+        let key = Key { tag: is_typed.into(), ..Key::NONE };
+        let header = self.header(peer, Kind::Data, key, 0, u64::from(len));
         let piece = Gather { region, offset: usize::try_from(offset).ok()?, len: len as usize };
         let post = transport.zcopy(id, &header.emit_data(receiver, offset), &[piece], Token(own));
         let sent = match post {
@@ -242,6 +250,28 @@ impl Engine<'_> {
 
 /// The receiver.
 impl Engine<'_> {
+    /// Returns true if the bytes of a message of its peer can be put into the memory of the receive
+    /// in slot `index` as they are there.
+    pub(crate) fn may_be_filled(&mut self, index: u32) -> bool {
+        let Some(request) = self.requests.at(index).filter(|request| request.may_be_lent()) else {
+            return false;
+        };
+        let (peer, is_plain) = (request.peer, matches!(request.backing, Backing::Plain));
+        is_plain || self.form_from(peer, true) == Form::Native
+    }
+
+    /// Compares the signature in the announcement of a message that is to be read, of `length`
+    /// bytes, with that of the receive in slot `index`. It fails once it has read the message, as
+    /// any other.
+    pub(crate) fn compare_announced(&mut self, index: u32, length: u64, label: &Label) {
+        if LENDS
+            && !label.is_none()
+            && let Some(tools) = self.tools()
+        {
+            tools.compare(self, index, length, label);
+        }
+    }
+
     /// Takes one step of a receive that reads its message.
     #[inline]
     pub(crate) fn step_reader<T: Transport>(
@@ -352,23 +382,25 @@ impl Engine<'_> {
     /// Returns where the `length` bytes of the fragment that begins with `head` belong; `None` if
     /// it is to be delivered whole.
     pub(crate) fn place_for(&mut self, from: PeerId, head: &[u8], length: usize) -> Option<UserBuffer> {
-        let DataHead { header, receiver, offset } = DataHead::parse(head).ok()?;
+        let DataHead { header, receiver, offset, typed } = DataHead::parse(head).ok()?;
+        let is_alike = !typed || self.form_from(from, true) == Form::Native;
         let peer = self.peers.get(from.index())?;
         let is_there = header.epoch == peer.epoch && matches!(peer.presence, Presence::Connected);
         let request = self.requests.get(receiver).filter(|_| is_there && header.length == length as u64)?;
         let Machine::Recv(mut machine) = request.machine else { return None };
-        let is_whole = request.mode != Mode::Polled && !request.buffer.is_scattered();
+        let piece = request.piece().filter(|_| request.mode != Mode::Polled)?;
+        let is_whole = is_alike || matches!(request.backing, Backing::Plain);
         if request.peer != from || request.state != State::Receiving || !is_whole {
             return None;
         }
         let start = usize::try_from(machine.data(offset, header.length).ok()?).ok()?;
-        request.buffer.part(start..start.checked_add(length)?)
+        piece.part(start..start.checked_add(length)?)
     }
 
     /// A fragment has been put where it belongs, or nowhere if its receive has been let go of
     /// meanwhile.
     pub(crate) fn take_landed(&mut self, from: PeerId, head: &[u8]) -> Result<(), Malformed> {
-        let DataHead { header, receiver, offset } = DataHead::parse(head)?;
+        let DataHead { header, receiver, offset, .. } = DataHead::parse(head)?;
         if !self.take_credits(from, &header)? {
             return Ok(());
         }

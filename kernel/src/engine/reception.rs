@@ -84,6 +84,7 @@ impl Engine<'_> {
         if let Payload::Announced(announcement) = payload {
             if let Some(handle) = slot {
                 self.fetch(handle.slot, peer, &announcement, length);
+                self.compare_announced(handle.slot, length, &label);
                 if let Some(request) = self.requests.get(handle) {
                     request.late = true;
                 }

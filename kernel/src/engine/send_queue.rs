@@ -243,15 +243,15 @@ impl Engine<'_> {
         let Some(request) = self.requests.at(index) else { return LaneTurn::Idle };
         let (key, buffer, mode) = (request.key, request.buffer, request.mode);
         let injected = match mode {
+            _ if self.is_exposed(transport, id, index) => self.expose(transport, id, handle),
+            _ if self.is_to_be_written::<T>(id, index) => {
+                self.announce(transport, id, Kind::AnnounceWrite, key, buffer.len(), handle)
+            }
             Mode::Standard
                 if buffer.is_scattered()
                     && let Some(tools) = self.tools() =>
             {
                 tools.inject(self, transport, id, handle)
-            }
-            _ if self.is_exposed(transport, id, index) => self.expose(transport, id, handle),
-            _ if self.is_to_be_written::<T>(id, index) => {
-                self.announce(transport, id, Kind::AnnounceWrite, key, buffer.len(), handle)
             }
             Mode::Standard => self.inject(transport, id, key, buffer, Some(handle)),
             Mode::Synchronous | Mode::Ready | Mode::Polled | Mode::Viewed | Mode::Partitioned => {

@@ -221,6 +221,10 @@ pub(crate) trait Tools: Sync {
     /// The checksum of bytes.
     fn checksum(&self, bytes: &[u8]) -> u32;
 
+    /// Compares the label of an announced message of `length` bytes, which the receive in slot
+    /// `index` reads.
+    fn compare(&self, engine: &mut Engine<'_>, index: u32, length: u64, label: &Label);
+
     /// The receive in slot `index` has all it can take of a message of `length` bytes with that
     /// label.
     fn received(&self, engine: &mut Engine<'_>, index: u32, length: u64, label: &Label);
@@ -401,16 +405,17 @@ impl Engine<'_> {
         {
             room = tools.room(self, index);
         }
+        let may_be_filled = LENDS && self.may_be_filled(index);
         let Some(request) = self.requests.at(index) else { return };
         let mut receiver = Receiver::new(announcement.sender, length, room);
         if request.mode == Mode::Polled {
             receiver.in_pieces(length);
         }
-        if LENDS && announcement.is_to_be_written() && request.may_be_lent() {
+        if may_be_filled && announcement.is_to_be_written() {
             receiver.invite();
         }
         request.machine = Machine::Recv(receiver);
-        if LENDS && announcement.is_exposed() && request.may_be_lent() {
+        if may_be_filled && announcement.is_exposed() {
             request.machine = Machine::Read(Reader::new(announcement, length, room));
         }
         self.queue_rendezvous(index);

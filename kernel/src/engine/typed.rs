@@ -90,6 +90,10 @@ impl Tools for Convert {
         crc32c(bytes)
     }
 
+    fn compare(&self, engine: &mut Engine<'_>, index: u32, length: u64, label: &Label) {
+        engine.compare_typed(index, length, label);
+    }
+
     fn received(&self, engine: &mut Engine<'_>, index: u32, length: u64, label: &Label) {
         engine.received_typed(index, length, label);
     }
@@ -152,7 +156,7 @@ impl Engine<'_> {
     /// See [`Tools::label`].
     pub(crate) fn label(&mut self, index: u32, status: Finish) -> Label {
         match self.tools() {
-            Some(tools) if status == Finish::Complete => tools.label(self, index),
+            Some(tools) if status != Finish::Withdrawn => tools.label(self, index),
             _ => Label::NONE,
         }
     }

@@ -147,8 +147,8 @@ impl ElementsLayout {
         Ok(LaidOut { layout, len })
     }
 
-    /// Elements for a receive that lie in one piece, which is this memory, as they travel between
-    /// like machines; with the signature of all of them.
+    /// Elements that lie in one piece, which is this memory, as they travel between like machines;
+    /// with the signature of all of them.
     #[inline]
     pub(crate) const fn of_plain(held: Held, memory: UserBuffer, signature: u32) -> Self {
         let (form, sum) = (Form::Native, Crc32c::of_word(signature));
@@ -166,6 +166,11 @@ impl ElementsLayout {
         self.memory
     }
 
+    /// The memory, if the data are in one piece there as they travel between like machines.
+    pub(crate) fn piece(&self) -> Option<UserBuffer> {
+        self.plain.then_some(self.memory)
+    }
+
     pub(crate) const fn held(&self) -> Held {
         self.held
     }
@@ -177,7 +182,7 @@ impl ElementsLayout {
     /// Packs the bytes from `position` on.
     pub(crate) fn pack(&mut self, types: &Types<'_>, position: u64, stream: &mut [u8]) -> Result<(), Cause> {
         let memory = self.memory;
-        if self.packed {
+        if self.packed || self.plain {
             stream.copy_from_slice(memory.read(position, stream.len()));
         } else {
             types.gather(&self.held, self.form, self.lowest, position, memory.bytes(), stream)?;
@@ -205,7 +210,10 @@ impl ElementsLayout {
         if checked {
             self.add(position, stream);
         }
-        let Self { held, lowest, memory, .. } = *self;
+        let Self { held, lowest, memory, plain, .. } = *self;
+        if plain && form == Form::Native && memory.write(position, stream) {
+            return Ok(());
+        }
         memory.change(|memory| types.scatter(&held, form, lowest, position, memory, stream))
     }
 
@@ -230,6 +238,9 @@ impl ElementsLayout {
     }
 
     fn signature(&self, types: &Types<'_>, form: Form, len: u64) -> Option<u32> {
+        if self.plain && form == Form::Native && len == self.memory.len() as u64 {
+            return Some(self.sum.word());
+        }
         types.prefix(&self.held, form, len).ok().map(|prefix| prefix.signature.folded())
     }
 

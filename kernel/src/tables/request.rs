@@ -201,8 +201,17 @@ impl Request {
     /// Returns true if its memory is one piece of the user's that stays where it is, so that the
     /// transport can be lent it.
     pub(crate) fn may_be_lent(&self) -> bool {
-        let is_plain = matches!(self.backing, Backing::Plain) && !self.buffer.is_scattered();
-        is_plain && !matches!(self.mode, Mode::Polled | Mode::Partitioned)
+        !matches!(self.mode, Mode::Polled | Mode::Partitioned) && self.piece().is_some()
+    }
+
+    /// The user's memory if it is one piece, and the message's bytes as they travel between like
+    /// machines.
+    pub(crate) fn piece(&self) -> Option<UserBuffer> {
+        match &self.backing {
+            Backing::Plain => Some(self.buffer).filter(|buffer| !buffer.is_scattered()),
+            Backing::Typed(layout) if LENDS => layout.piece(),
+            Backing::Typed(_) | Backing::Pooled(_) => None,
+        }
     }
 
     /// The block of a pooled receive, taken out of it.

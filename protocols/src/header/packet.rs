@@ -29,6 +29,8 @@ pub enum Body<'a> {
         sender: Handle,
         /// By which its memory is read.
         key: super::MemoryKey,
+        /// The signature of its elements, if it is typed.
+        signature: Option<u32>,
     },
     /// An announced message whose data the sender would write.
     AnnounceWrite {
@@ -163,20 +165,24 @@ pub struct DataHead {
     pub receiver: Handle,
     /// Its place in the message.
     pub offset: u64,
+    /// True if its bytes are of a typed message: in the byte order of the sender.
+    pub typed: bool,
 }
 
 impl DataHead {
-    /// Reads the head of a fragment of plain bytes.
+    /// Reads the head of a fragment whose finish will have no checksum.
     ///
     /// # Errors
     /// What is wrong with it; [`Malformed::Kind`] for any other message, [`Malformed::Reserved`]
-    /// for a fragment that is typed or checked.
+    /// for a fragment that is checked.
     pub fn parse(head: &[u8]) -> Result<Self, Malformed> {
         let (header, rest) = Header::parse(head)?;
         if header.kind != Kind::Data {
             return Err(Malformed::Kind(header.kind as u8));
         }
-        let Header { source: 0, tag: 0, sequence: 0, .. } = header else { return Err(Malformed::Reserved) };
+        let Header { source: 0, tag: 0 | 1, sequence: 0, .. } = header else {
+            return Err(Malformed::Reserved);
+        };
         let Ok(RawData { receiver, offset }) = RawData::read_from_bytes(rest) else {
             return Err(short(rest.len(), size_of::<RawData>()));
         };
@@ -184,7 +190,7 @@ impl DataHead {
         if offset.checked_add(header.length).is_none() {
             return Err(Malformed::Length);
         }
-        Ok(Self { header, receiver: receiver.into(), offset })
+        Ok(Self { header, receiver: receiver.into(), offset, typed: header.tag == 1 })
     }
 }
 
@@ -202,7 +208,7 @@ const fn form(kind: Kind) -> (usize, bool) {
         Kind::Offer | Kind::Grant => (size_of::<RawPair>(), false),
         Kind::Finish => (size_of::<RawFinish>(), false),
         Kind::ClearToSend => (size_of::<RawClearToSend>(), false),
-        Kind::Expose | Kind::ClearToWrite => (size_of::<RawExposed>(), false),
+        Kind::Expose | Kind::ExposeSigned | Kind::ClearToWrite => (size_of::<RawExposed>(), false),
     }
 }
 
@@ -307,10 +313,13 @@ impl<'a> Body<'a> {
                 };
                 Self::Finish { receiver: first, status, label }
             }
-            Kind::Expose | Kind::AnnounceWrite | Kind::ClearToWrite if !crate::LENDS => {
+            Kind::Expose | Kind::ExposeSigned | Kind::AnnounceWrite | Kind::ClearToWrite if !crate::LENDS => {
                 return Err(Malformed::Kind(header.kind as u8));
             }
-            Kind::Expose => Self::Expose { sender: first, key: key() },
+            Kind::Expose => Self::Expose { sender: first, key: key(), signature: None },
+            Kind::ExposeSigned => {
+                Self::Expose { sender: first, key: key(), signature: Some(header.signature()) }
+            }
             Kind::AnnounceWrite => Self::AnnounceWrite { sender: first },
             Kind::ClearToWrite => {
                 let receiver = Handle { slot: header.context, generation: header.source };

@@ -114,6 +114,7 @@ fn the_number_of_each_kind_is_fixed() {
         Kind::AnnounceWrite,
         Kind::ClearToWrite,
         Kind::Signed,
+        Kind::ExposeSigned,
     ];
     let numbers = kinds.map(|kind| header(kind, 0).emit()[0]);
     assert_eq!(numbers, core::array::from_fn(|index| index as u8 + 1));
@@ -191,8 +192,12 @@ fn every_kind_survives_the_wire() {
     );
 
     let expose = header(Kind::Expose, 1 << 40);
-    let body = Body::Expose { sender: SENDER, key: KEY };
+    let body = Body::Expose { sender: SENDER, key: KEY, signature: None };
     assert_eq!(Packet::parse(&expose.emit_exposed(SENDER, KEY)), Ok(Packet { header: expose, body }));
+    let signed = header(Kind::Expose, u64::from(u32::MAX)).signed(0xABCD_0123);
+    assert_eq!((signed.kind, signed.bytes()), (Kind::ExposeSigned, u64::from(u32::MAX)));
+    let body = Body::Expose { sender: SENDER, key: KEY, signature: Some(0xABCD_0123) };
+    assert_eq!(Packet::parse(&signed.emit_exposed(SENDER, KEY)), Ok(Packet { header: signed, body }));
 
     let announce = header(Kind::AnnounceWrite, 1 << 40);
     let body = Body::AnnounceWrite { sender: SENDER };
@@ -302,7 +307,7 @@ fn lies_are_named() {
 proptest! {
     /// No bytes panic, and whatever parses is made of exactly the bytes that emitting it gives.
     #[test]
-    fn parsing_is_total_and_canonical(mut bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0u8..20) {
+    fn parsing_is_total_and_canonical(mut bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0u8..21) {
         if let Some(first) = bytes.first_mut() {
             *first = kind;
         }
@@ -318,7 +323,7 @@ proptest! {
             let again = match body {
                 Body::Eager(payload) | Body::Control(payload) => [&header.emit()[..], payload].concat(),
                 Body::Announce { sender, .. } | Body::AnnounceWrite { sender } => header.emit_about(sender),
-                Body::Expose { sender, key } | Body::ClearToWrite { sender, key, .. } => header.emit_exposed(sender, key),
+                Body::Expose { sender, key, .. } | Body::ClearToWrite { sender, key, .. } => header.emit_exposed(sender, key),
                 Body::ClearToSend { sender, receiver, offset, .. } => {
                     header.emit_clear_to_send(sender, receiver, offset)
                 }

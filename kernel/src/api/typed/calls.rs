@@ -442,7 +442,8 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
         let ElementsMut { memory, place } = &into.room;
         let endpoint = &mut *self.within.endpoint;
         let made = endpoint.engine.pattern_or_no_peer(comm, from, tag).and_then(|(key, peer)| {
-            endpoint.engine.request_typed_recv(key, peer, TypedData::native(*memory, place))
+            let data = TypedData::native(*memory, place);
+            endpoint.engine.request_typed(State::Posted, key, peer, key.source, data)
         });
         let call = CallSubject::recv(Operation::Recv, comm, from, tag);
         let handle = made.map_err(|cause| endpoint.refuse(call, cause))?;

@@ -110,7 +110,7 @@ impl Engine<'_> {
         let types = &self.conversion.as_ref().ok_or(NO_TYPES)?.types;
         let count = types.count(datatype, Form::Native, buffer.len() as u64)?;
         let place = ElementsPlace { origin: 0, count, datatype };
-        self.request_typed_recv(key, peer, TypedData::native(buffer, &place))
+        self.request_typed(State::Posted, key, peer, key.source, TypedData::native(buffer, &place))
     }
 }
 

@@ -31,7 +31,8 @@ impl Engine<'_> {
             self.may_come(pattern.context, peer)?;
         }
         let data = TypedData::native(*memory, place);
-        let handle = self.request_typed_recv(pattern, peer.unwrap_or_default(), data)?;
+        let handle =
+            self.request_typed(State::Posted, pattern, peer.unwrap_or_default(), pattern.source, data)?;
         let Some(kept) = kept else {
             self.post_slot(handle.slot, peer);
             return Ok(Started::Pending(handle));
@@ -46,26 +47,7 @@ impl Engine<'_> {
         })
     }
 
-    /// Takes a request slot for the receive of elements of a type, and says so there if they lie in
-    /// one piece.
-    pub(crate) fn request_typed_recv(
-        &mut self,
-        pattern: Key,
-        peer: PeerId,
-        data: TypedData<'_>,
-    ) -> Result<Handle, Cause> {
-        let handle = self.request_typed(State::Posted, pattern, peer, pattern.source, data)?;
-        let plain = self.plain(data.memory, data.place);
-        if let (Some(plain), Some(request)) = (plain, self.requests.get(handle))
-            && let Backing::Typed(layout) = &request.backing
-        {
-            let layout = ElementsLayout::of_plain(layout.held(), plain.buffer, plain.elements.signature);
-            request.backing = Backing::Typed(layout);
-        }
-        Ok(handle)
-    }
-
-    /// Takes a request slot for elements of a type.
+    /// Takes a request slot for elements of a type, and says so there if they lie in one piece.
     pub(crate) fn request_typed(
         &mut self,
         state: State,
@@ -74,8 +56,13 @@ impl Engine<'_> {
         rank: u32,
         data: TypedData<'_>,
     ) -> Result<Handle, Cause> {
-        let laid_out = self.lay_out(data)?;
-        self.request_laid_out(state, key, peer, rank, laid_out)
+        let LaidOut { layout, len } = self.lay_out(data)?;
+        let is_native = data.form == Form::Native && !data.checked;
+        let plain = if is_native { self.plain(data.memory, data.place) } else { None };
+        let layout = plain.map_or(layout, |plain| {
+            ElementsLayout::of_plain(layout.held(), plain.buffer, plain.elements.signature)
+        });
+        self.request_laid_out(state, key, peer, rank, LaidOut { layout, len })
     }
 
     /// Works out where elements of a type lie, and how many bytes they have in their form.
@@ -164,6 +151,18 @@ impl Engine<'_> {
         let bytes = piece.payload.get(..fits).unwrap_or_default();
         if let Err(cause) = layout.unpack(types, form, &DataPiece { payload: bytes, ..*piece }) {
             request.cause = Some(cause);
+        }
+    }
+
+    /// Compares the label of an announced message with the elements of the receive in slot `index`.
+    pub(crate) fn compare_typed(&mut self, index: u32, length: u64, label: &Label) {
+        let Some(peer) = self.requests.at(index).map(|request| request.peer) else { return };
+        let form = self.form_from(peer, true);
+        if let (Some(request), Some(Conversion { types, .. })) = (self.requests.at(index), &self.conversion)
+            && let Backing::Typed(layout) = &request.backing
+            && matches!(request.machine, Machine::Read(_))
+        {
+            request.cause = layout.judge(types, form, length, label);
         }
     }
 
