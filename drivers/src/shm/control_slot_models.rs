@@ -356,9 +356,9 @@ mod joining {
         assert!(!shared.claimed.swap(true, Ordering::Relaxed), "both have gone on");
     }
 
-    /// A rank that counts others than its mate does.
+    /// A rank that counts others than its mate does, but one of them as well.
     fn unlike<const ME: usize>(shared: &ModelSets) {
-        let rank = shared.rank_among::<Exact>(ME, 1 << ME);
+        let rank = shared.rank_among::<Exact>(ME, 1 | 1 << (2 - ME));
         if rank.theirs.agrees(&rank.own, true) {
             claim(shared);
         }
@@ -380,6 +380,25 @@ mod joining {
         if rank.theirs.agrees(&rank.own, false) {
             claim(shared);
         }
+    }
+
+    /// A rank that is in a communicator of its own, and in another after it.
+    fn apart_and_on(shared: &ModelSets) {
+        let mut rank = shared.rank_among::<Exact>(1, 2);
+        rank.own.leave();
+        // SAFETY: no rank reads there: the communicator before had this rank alone.
+        unsafe { rank.own.open(OLD, 0, 3) };
+    }
+
+    /// A rank whose communicator has the same name, and none of the ranks.
+    fn apart(shared: &ModelSets) {
+        let rank = shared.rank_among::<Exact>(0, 1);
+        assert!(rank.theirs.agrees(&rank.own, true), "refused for another's communicator");
+    }
+
+    #[test]
+    fn is_for_both_of_two_that_count_none_alike() {
+        explore(|| ModelSets::new(0, 0), apart, apart_and_on);
     }
 
     #[test]

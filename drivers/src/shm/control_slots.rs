@@ -18,7 +18,8 @@
 //! Nobody is trusted to name the same members of a communicator as the others do: a writer that
 //! does not count a reader would write what that reads. So an owner that opens a set stores whom it
 //! counts and then the name, and looks at the sets of all others: of any two with one name, the
-//! later one sees the other, and does not use the set unless both count the same ranks.
+//! later one sees the other, and does not use the set unless both count the same ranks, or none
+//! alike: two groups that share no rank may well have chosen one name.
 
 use core::marker::PhantomData;
 use core::slice;
@@ -93,6 +94,14 @@ impl SetControl {
         let members = [Word::new(0), Word::new(0)];
         let (floor, filled, done) = (word(), word(), word());
         Self { context: Word::new(context), floor, filled, done, members, _neighbour: [0; 11] }
+    }
+}
+
+impl SetControl {
+    /// Returns the ranks that the owner counts, a bit each.
+    fn counted(&self) -> u64 {
+        let [low, high] = &self.members;
+        u64::from(high.load(Ordering::Relaxed)) << 32 | u64::from(low.load(Ordering::Relaxed))
     }
 }
 
@@ -243,9 +252,9 @@ impl<O: SlotOrders> Theirs<O> {
         }
     }
 
-    /// Returns true if the owner of this set can be in one communicator with `own`, which has been
-    /// opened just now, for the `first` time or after others: it is in another, or counts the same
-    /// ranks and has not gone on without this one.
+    /// Returns true if the owner of this set may use it beside `own`, which has been opened just
+    /// now, for the `first` time or after others: it is in another communicator, or counts none of
+    /// the same ranks, or counts just the same and has not gone on without this one.
     #[cold]
     pub(super) fn agrees(&self, own: &Own<O>, first: bool) -> bool {
         // SAFETY: `at`'s caller vouched for the place.
@@ -255,10 +264,15 @@ impl<O: SlotOrders> Theirs<O> {
         if theirs.context.load(O::READ_NAME) != own.context {
             return true;
         }
+        let (counted, others) = (mine.counted(), theirs.counted());
         let is_at_start = |word: &Word| word.load(O::COLLECT) == own.start;
-        let mut members = mine.members.iter().zip(&theirs.members);
-        members.all(|(one, other)| one.load(Ordering::Relaxed) == other.load(Ordering::Relaxed))
-            && (first || is_at_start(&theirs.floor) && is_at_start(&theirs.done))
+        let begins = first || is_at_start(&theirs.floor) && is_at_start(&theirs.done);
+        if counted & others == 0 || counted == others && begins {
+            return true;
+        }
+        // What has been read may be of a communicator after that one.
+        fence(Ordering::Acquire);
+        theirs.context.load(Ordering::Relaxed) != own.context
     }
 }
 
@@ -326,6 +340,11 @@ impl<O: SlotOrders> Own<O> {
     /// before is over on all ranks, so that none reads here; `members` are those that `clear` will
     /// be told of.
     pub(super) unsafe fn open(&mut self, context: u32, start: u32, members: u64) {
+        if !self.is_new() {
+            self.control().context.store(LEFT, Ordering::Relaxed);
+            // Whoever reads new members below sees then that the old name is no more.
+            fence(Ordering::Release);
+        }
         // SAFETY: `at`'s caller vouched for the place.
         *self = Self { context, start, ..unsafe { Self::at(self.place) } };
         (self.next, self.floor, self.cleared) = (start, start, start);

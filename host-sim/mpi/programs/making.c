@@ -108,12 +108,38 @@ static void flushed(void) {
     free(buffer);
 }
 
+/* Groups that share no rank are made at a time, by names that may be alike, and are used at once. */
+static void apart(void) {
+    MPI_Group all, some;
+    MPI_Comm comm;
+    unsigned drawn = 1;
+    int *members = malloc(size * sizeof *members);
+    MPI_Comm_group(MPI_COMM_WORLD, &all);
+    for (int round = 0; round < 20 * ROUNDS; round++) {
+        int count = 0, is_in = 0;
+        for (int i = 0; i < size; i++) {
+            drawn = drawn * 1664525 + 1013904223;
+            if (drawn >> 31) members[count++] = i, is_in |= i == rank;
+        }
+        if (!is_in) continue;
+        MPI_Group_incl(all, count, members, &some);
+        MPI_Comm_create_group(MPI_COMM_WORLD, some, 0, &comm);
+        MPI_Barrier(comm);
+        MPI_Comm_free(&comm);
+        MPI_Group_free(&some);
+    }
+    MPI_Group_free(&all);
+    free(members);
+}
+
 int main(int argc, char **argv) {
     int all;
     MPI_Comm parents[COMMS];
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    /* While few communicators are there, so that these have control slots. */
+    apart();
     for (int i = 0; i < COMMS; i++) MPI_Comm_dup(MPI_COMM_WORLD, &parents[i]);
     crossing(parents);
     meanwhile(parents);
