@@ -269,6 +269,112 @@ static void stale(void) {
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
 }
 
+/* Handles of messages, those that are over at once among them, in all that takes handles. */
+static void handles_of_messages(void) {
+    enum { MANY = 300 };
+    int next = (rank + 1) % size, previous = (rank + size - 1) % size, in[MANY], out[MANY], flag, index, found, at[MANY], class, taken = 0;
+    MPI_Request requests[2 * MANY], copy;
+    MPI_Status status, statuses[2 * MANY];
+    for (int round = 0; round < 6; round++) {
+        for (int i = 0; i < MANY; i++) out[i] = 1000 * rank + i + round, in[i] = -1;
+        for (int i = 0; i < MANY; i++) {
+            if (round % 2) MPI_Irecv(&in[i], 1, MPI_INT, previous, i, MPI_COMM_WORLD, &requests[2 * i]);
+            MPI_Isend(&out[i], 1, MPI_INT, next, i, MPI_COMM_WORLD, &requests[2 * i + 1]);
+        }
+        for (int i = 0; i < MANY; i++) {
+            if (round % 2 == 0) MPI_Irecv(&in[i], 1, MPI_INT, previous, i, MPI_COMM_WORLD, &requests[2 * i]);
+            CHECK(requests[2 * i] != MPI_REQUEST_NULL && requests[2 * i + 1] != MPI_REQUEST_NULL);
+            CHECK(MPI_Request_fromint(MPI_Request_toint(requests[2 * i])) == requests[2 * i]);
+            CHECK(MPI_Request_fromint(MPI_Request_toint(requests[2 * i + 1])) == requests[2 * i + 1]);
+        }
+        if (round < 2) MPI_Waitall(2 * MANY, requests, statuses);
+        if (round == 2) do MPI_Testall(2 * MANY, requests, &flag, statuses); while (!flag);
+        if (round == 3) for (int i = 0; i < 2 * MANY; i++) {
+            MPI_Waitany(2 * MANY, requests, &index, &status);
+            statuses[index] = status;
+        }
+        if (round == 4) for (taken = 0; taken < 2 * MANY; taken += found) {
+            MPI_Status some[2 * MANY];
+            int places[2 * MANY];
+            MPI_Waitsome(2 * MANY, requests, &found, places, some);
+            for (int i = 0; i < found; i++) statuses[places[i]] = some[i];
+        }
+        if (round == 5) for (int i = 0; i < 2 * MANY; i++) {
+            do MPI_Request_get_status(requests[i], &flag, &statuses[i]); while (!flag);
+            if (i % 2 == 0) CHECK(statuses[i].MPI_TAG == i / 2 && in[i / 2] == 1000 * previous + i / 2 + round);
+            do MPI_Test(&requests[i], &flag, &statuses[i]); while (!flag);
+        }
+        for (int i = 0; i < MANY; i++) {
+            MPI_Get_count(&statuses[2 * i], MPI_INT, &found);
+            CHECK(in[i] == 1000 * previous + i + round && found == 1);
+            CHECK(statuses[2 * i].MPI_SOURCE == previous && statuses[2 * i].MPI_TAG == i);
+            CHECK(requests[2 * i] == MPI_REQUEST_NULL && requests[2 * i + 1] == MPI_REQUEST_NULL);
+            MPI_Test_cancelled(&statuses[2 * i + 1], &flag);
+            CHECK(!flag);
+        }
+    }
+    MPI_Waitany(2 * MANY, requests, &index, &status);
+    MPI_Waitsome(2 * MANY, requests, &found, at, statuses);
+    CHECK(index == MPI_UNDEFINED && found == MPI_UNDEFINED && status.MPI_SOURCE == MPI_ANY_SOURCE);
+    /* Cancelled before it is matched, and told so also before it is waited for. */
+    MPI_Irecv(in, 1, MPI_INT, previous, 77, MPI_COMM_WORLD, &requests[0]);
+    MPI_Cancel(&requests[0]);
+    MPI_Request_get_status(requests[0], &flag, &status);
+    MPI_Test_cancelled(&status, &found);
+    CHECK(flag && found && requests[0] != MPI_REQUEST_NULL);
+    MPI_Wait(&requests[0], &status);
+    MPI_Test_cancelled(&status, &found);
+    CHECK(found && requests[0] == MPI_REQUEST_NULL);
+    /* Freed, one before it is matched. */
+    MPI_Irecv(&in[0], 1, MPI_INT, previous, 78, MPI_COMM_WORLD, &requests[0]);
+    copy = requests[0];
+    MPI_Request_free(&requests[0]);
+    MPI_Isend(&rank, 1, MPI_INT, next, 78, MPI_COMM_WORLD, &requests[1]);
+    MPI_Cancel(&requests[1]);
+    MPI_Request_free(&requests[1]);
+    CHECK(requests[0] == MPI_REQUEST_NULL && requests[1] == MPI_REQUEST_NULL);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Error_class(MPI_Wait(&copy, MPI_STATUS_IGNORE), &class);
+    CHECK(class == MPI_ERR_REQUEST);
+    MPI_Error_class(MPI_Test(&copy, &flag, MPI_STATUS_IGNORE), &class);
+    CHECK(class == MPI_ERR_REQUEST);
+    MPI_Error_class(MPI_Cancel(&copy), &class);
+    CHECK(class == MPI_ERR_REQUEST);
+    MPI_Error_class(MPI_Request_free(&copy), &class);
+    CHECK(class == MPI_ERR_REQUEST);
+    MPI_Irecv(&in[1], 1, MPI_INT, previous, 79, MPI_COMM_WORLD, &requests[0]);
+    MPI_Error_class(MPI_Start(&requests[0]), &class);
+    CHECK(class == MPI_ERR_REQUEST);
+    MPI_Send(&rank, 1, MPI_INT, next, 79, MPI_COMM_WORLD);
+    MPI_Waitany(1, requests, &index, &status);
+    CHECK(index == 0 && status.MPI_TAG == 79 && in[1] == previous);
+    copy = MPI_REQUEST_NULL;
+    MPI_Error_class(MPI_Request_free(&copy), &class);
+    CHECK(class == MPI_ERR_REQUEST);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+    /* Too long for its receive: told by the handler of its communicator, with its status. */
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    for (int way = 0; way < 2; way++) {
+        MPI_Irecv(in, 1, MPI_INT, previous, 80, MPI_COMM_WORLD, &requests[0]);
+        MPI_Irecv(&in[1], 1, MPI_INT, previous, 81, MPI_COMM_WORLD, &requests[1]);
+        MPI_Send(out, 2, MPI_INT, next, 80, MPI_COMM_WORLD);
+        MPI_Send(out, 1, MPI_INT, next, 81, MPI_COMM_WORLD);
+        if (way == 0) {
+            MPI_Error_class(MPI_Wait(&requests[0], &status), &class);
+            CHECK(class == MPI_ERR_TRUNCATE && status.MPI_SOURCE == previous && status.MPI_TAG == 80);
+            CHECK(MPI_Wait(&requests[1], &status) == MPI_SUCCESS);
+        } else {
+            MPI_Error_class(MPI_Waitall(2, requests, statuses), &class);
+            CHECK(class == MPI_ERR_IN_STATUS && statuses[1].MPI_ERROR == MPI_SUCCESS && statuses[1].MPI_TAG == 81);
+            MPI_Error_class(statuses[0].MPI_ERROR, &class);
+            CHECK(class == MPI_ERR_TRUNCATE && statuses[0].MPI_TAG == 80);
+        }
+        CHECK(requests[0] == MPI_REQUEST_NULL && requests[1] == MPI_REQUEST_NULL);
+    }
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
 /* More parts than go by themselves, as many or others on both sides, ready in any order, round after round. */
 static void many_parts(void) {
     static const int counts[5][2] = {{512, 512}, {4096, 512}, {67, 67}, {65, 5}, {3, 4095}};
@@ -357,6 +463,7 @@ int main(int argc, char **argv) {
     parts_apart();
     beside();
     stale();
+    handles_of_messages();
     asked_before_waited();
     many_parts();
     MPI_Type_match_size(MPI_TYPECLASS_REAL, 8, &matched);

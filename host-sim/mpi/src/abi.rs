@@ -36,6 +36,7 @@ impl Status {
         low | high << 32
     }
 
+    #[inline]
     pub(crate) fn set_bytes(&mut self, bytes: u64) {
         self.bytes = [bytes as u32, (bytes >> 32) as u32].map(u32::cast_signed);
     }
@@ -46,6 +47,17 @@ impl Status {
 
     pub(crate) fn set_cancelled(&mut self, is_cancelled: bool) {
         self.is_cancelled = is_cancelled.into();
+    }
+}
+
+impl Status {
+    /// The status of a message that was received from a process.
+    #[inline(always)]
+    pub(crate) fn of_received(status: aldis_kernel::Status) -> Self {
+        let (source, tag) = (status.source.0.cast_signed(), status.tag.0.cast_signed());
+        let mut made = Self { source, tag, ..Self::EMPTY };
+        made.set_bytes(status.bytes);
+        made
     }
 }
 
@@ -60,8 +72,6 @@ impl From<aldis_kernel::Status> for Status {
             made.source = MPI_PROC_NULL;
             return made;
         }
-        (made.source, made.tag) = (status.source.0.cast_signed(), status.tag.0.cast_signed());
-        made.set_bytes(status.bytes);
-        made
+        Self::of_received(status)
     }
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod engine;
 pub(crate) mod handles;
+pub(crate) mod messages;
 mod owned;
 pub(crate) mod poster;
 pub(crate) mod scope;

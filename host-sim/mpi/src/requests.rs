@@ -15,8 +15,9 @@ use aldis_coll::Collective;
 use aldis_coll::layout::Block;
 use aldis_kernel::Request;
 pub(crate) use general::{GeneralizedRequest, complete_generalized, of_generalized};
+pub(crate) use messages::of_received;
 use waiting::drive_futures;
-pub(crate) use waiting::{find, is_alone, poll, watch, watch_all};
+pub(crate) use waiting::{find, is_alone, poll, watch_active, watch_all};
 
 use crate::abi::{Handle, MPI_COMM_NULL, MPI_ERR_NO_MEM, MPI_ERR_REQUEST, MPI_REQUEST_NULL, Status};
 use crate::fault::CallFault;
@@ -35,6 +36,7 @@ pub(crate) mod bundles;
 pub(crate) mod futures;
 
 pub(crate) mod general;
+pub(crate) mod messages;
 
 mod waiting;
 
@@ -88,8 +90,9 @@ impl RunningCollective {
 
 /// The kind of an operation, with what is left to do at its end.
 enum Work {
-    /// An operation with which nothing is left to do.
-    Done,
+    /// An operation whose rest is elsewhere for a while.
+    Taken,
+    /// A persistent message.
     Message(Request<'static>),
     /// A message in more parts than the kernel has: they go in bundles.
     Bundles(Request<'static>, Box<Bundles>),
@@ -168,7 +171,7 @@ impl RequestEntry {
             return;
         }
         let over = match &mut self.work {
-            Work::Done | Work::Buffered(_) => Ok(Status::EMPTY),
+            Work::Taken | Work::Buffered(_) => Ok(Status::EMPTY),
             Work::Message(request) | Work::Bundles(request, _) => match scope.result(request) {
                 Ok(None) => return,
                 Ok(Some(status)) => Ok(status.into()),
@@ -227,9 +230,9 @@ fn kept(comm: Handle, work: Work) -> Result<Handle, CallFault> {
     insert(RequestEntry { comm, stage: RequestStage::Idle, work, is_persistent: true })
 }
 
-/// A handle for a message under way.
+/// A handle for a message that has just been started, whose status the program may ask for.
 pub(crate) fn of_message(comm: Handle, request: Request<'static>) -> Result<Handle, CallFault> {
-    started(comm, Work::Message(request))
+    engine::with(|engine| messages::of_receive(engine, comm, request))
 }
 
 /// A handle for a message that can be started again and again.
@@ -281,15 +284,10 @@ pub(crate) fn of_kept(comm: Handle, running: RunningCollective) -> Result<Handle
     kept(comm, Work::Collective(Box::new(running)))
 }
 
-/// A handle for what is over already.
-pub(crate) fn of_done(comm: Handle, status: Status) -> Result<Handle, CallFault> {
-    let stage = RequestStage::Over(Ok(status));
-    insert(RequestEntry { comm, stage, work: Work::Done, is_persistent: false })
-}
-
 /// The communicators of all requests, active or not: what these can do is done on them.
 pub(crate) fn communicators() -> HashSet<Handle> {
-    REQUESTS.borrow_mut().iter_mut().map(|operated| operated.comm).collect()
+    let messages = messages::communicators().into_iter();
+    REQUESTS.borrow_mut().iter_mut().map(|operated| operated.comm).chain(messages).collect()
 }
 
 /// Returns true if no operation on a communicator is under way.
@@ -297,10 +295,11 @@ pub(crate) fn are_over_on(comm: Handle) -> Result<bool, CallFault> {
     engine::with(|engine| {
         let mut requests = REQUESTS.borrow_mut();
         let mut on_it = requests.iter_mut().filter(|operated| operated.comm == comm);
-        Ok(on_it.all(|operated| {
+        let are_over = on_it.all(|operated| {
             operated.advance(&mut engine.scope);
             operated.is_over()
-        }))
+        });
+        Ok(are_over && messages::are_over_on(engine, comm))
     })
 }
 
@@ -313,8 +312,12 @@ pub(crate) fn take(handle: &mut Handle) -> (Handle, Result<Status, CallFault>) {
     if *handle == MPI_REQUEST_NULL {
         return (MPI_COMM_NULL, Ok(Status::EMPTY));
     }
-    let mut requests = REQUESTS.borrow_mut();
     let own = *handle;
+    if let Some(taken) = messages::take(own) {
+        *handle = MPI_REQUEST_NULL;
+        return taken;
+    }
+    let mut requests = REQUESTS.borrow_mut();
     let Some(operated) = requests.get_mut(own) else { return (MPI_COMM_NULL, Err(missing(own))) };
     if operated.is_persistent {
         drop(requests);
@@ -348,7 +351,7 @@ fn take_kept(handle: Handle) -> (Handle, Result<Status, CallFault>) {
 fn finish_in_place(handle: Handle, status: Status) -> Result<Status, CallFault> {
     let mut requests = REQUESTS.borrow_mut();
     let Some(operated) = requests.get_mut(handle) else { return Err(missing(handle)) };
-    let mut work = core::mem::replace(&mut operated.work, Work::Done);
+    let mut work = core::mem::replace(&mut operated.work, Work::Taken);
     drop(requests);
     // This may call functions of the program's, which may look at requests.
     let result = finished(&mut work, status);
@@ -367,12 +370,6 @@ fn finished(work: &mut Work, status: Status) -> Result<Status, CallFault> {
     }
 }
 
-/// Returns true if a request takes part in waits for any or some: it is neither null nor idle.
-pub(crate) fn is_active(handle: Handle) -> bool {
-    handle != MPI_REQUEST_NULL
-        && REQUESTS.borrow().get(handle).is_none_or(|operated| !matches!(operated.stage, RequestStage::Idle))
-}
-
 /// Returns true if an operation was started whose result has not been taken.
 pub(crate) fn is_under_way(handle: Handle) -> bool {
     REQUESTS.borrow().get(handle).is_some_and(|operated| !matches!(operated.stage, RequestStage::Idle))
@@ -380,6 +377,9 @@ pub(crate) fn is_under_way(handle: Handle) -> bool {
 
 /// Waits for one request, and takes its result.
 pub(crate) fn wait(mut handle: Handle) -> Result<Status, CallFault> {
+    if let Some(status) = messages::try_wait(handle)? {
+        return Ok(status);
+    }
     watch_all(core::iter::once(handle), true)?;
     take(&mut handle).1
 }
@@ -402,6 +402,9 @@ fn settle(handle: Handle) {
 
 /// The status of a request that is over, which can be waited for as before.
 pub(crate) fn peek(handle: Handle) -> Result<Status, CallFault> {
+    if let Some(status) = messages::peek(handle)? {
+        return Ok(status);
+    }
     settle(handle);
     let requests = REQUESTS.borrow();
     let general = match requests.get(handle) {
@@ -419,6 +422,9 @@ pub(crate) fn peek(handle: Handle) -> Result<Status, CallFault> {
 
 /// Frees a request of the program's; what is under way goes on.
 pub(crate) fn free(handle: Handle) -> Result<(), CallFault> {
+    if messages::free(handle)? {
+        return Ok(());
+    }
     let mut requests = REQUESTS.borrow_mut();
     let operated = requests.get_mut(handle).ok_or_else(|| missing(handle))?;
     match (&operated.stage, &mut operated.work) {
@@ -442,6 +448,9 @@ pub(crate) fn free(handle: Handle) -> Result<(), CallFault> {
 
 /// Cancels a message or an operation of the program's.
 pub(crate) fn cancel(handle: Handle) -> Result<(), CallFault> {
+    if messages::cancel(handle)? {
+        return Ok(());
+    }
     let general = engine::with(|engine| {
         let mut requests = REQUESTS.borrow_mut();
         let operated = requests.get_mut(handle).ok_or_else(|| missing(handle))?;
@@ -461,7 +470,7 @@ pub(crate) fn cancel(handle: Handle) -> Result<(), CallFault> {
 
 /// Returns the request of which `number` is the `int`.
 pub(crate) fn of_number(number: c_int) -> Handle {
-    REQUESTS.borrow().handle_of(number)
+    messages::handle_of(number).unwrap_or_else(|| REQUESTS.borrow().handle_of(number))
 }
 
 /// Lets go of an operation that the program does not ask for any more.
@@ -489,7 +498,7 @@ fn let_go(operated: RequestEntry) -> Result<(), CallFault> {
             Ok(())
         }),
         Work::GeneralizedRequest(general) => general.free(),
-        Work::Done | Work::Collective(_) | Work::Future(_) | Work::Buffered(_) => Ok(()),
+        Work::Taken | Work::Collective(_) | Work::Future(_) | Work::Buffered(_) => Ok(()),
     }
 }
 
@@ -498,23 +507,33 @@ pub(crate) fn with_parts<R>(
     handle: Handle,
     work: impl FnOnce(&mut StaticScope, &Request<'static>, Option<&mut Bundles>) -> Result<R, CallFault>,
 ) -> Result<R, CallFault> {
+    let other = || CallFault::new(MPI_ERR_REQUEST, "no request of a partitioned message");
     let mut requests = REQUESTS.borrow_mut();
     match requests.get_mut(handle).map(|operated| &mut operated.work) {
         Some(Work::Message(request)) => engine::with(|engine| work(&mut engine.scope, request, None)),
         Some(Work::Bundles(request, bundles)) => {
             engine::with(|engine| work(&mut engine.scope, request, Some(bundles)))
         }
-        Some(_) => Err(CallFault::new(MPI_ERR_REQUEST, "no request of a partitioned message")),
+        Some(_) => Err(other()),
+        None if engine::with(|engine| Ok(messages::is_one(engine, handle)))? => Err(other()),
         None => Err(missing(handle)),
     }
+}
+
+#[cold]
+fn not_to_be_started() -> CallFault {
+    CallFault::new(MPI_ERR_REQUEST, "a request that is under way, or is not persistent")
 }
 
 /// Starts a persistent operation.
 pub(crate) fn start(handle: Handle) -> Result<(), CallFault> {
     let mut requests = REQUESTS.borrow_mut();
-    let operated = requests.get_mut(handle).ok_or_else(|| missing(handle))?;
+    let Some(operated) = requests.get_mut(handle) else {
+        let is_message = engine::with(|engine| Ok(messages::is_one(engine, handle)))?;
+        return Err(if is_message { not_to_be_started() } else { missing(handle) });
+    };
     if !operated.is_persistent || !matches!(operated.stage, RequestStage::Idle) {
-        return Err(CallFault::new(MPI_ERR_REQUEST, "a request that is under way, or is not persistent"));
+        return Err(not_to_be_started());
     }
     match &mut operated.work {
         Work::Message(message) => engine::with(|engine| Ok(engine.scope.start(message)?))?,
@@ -530,7 +549,7 @@ pub(crate) fn start(handle: Handle) -> Result<(), CallFault> {
             engine::with(|engine| Ok(running.collective.start(&mut engine.scope)?))?;
             COLLECTIVES.borrow_mut().push(handle);
         }
-        Work::Done | Work::SendReceive(_) | Work::Future(_) | Work::GeneralizedRequest(_) => {}
+        Work::Taken | Work::SendReceive(_) | Work::Future(_) | Work::GeneralizedRequest(_) => {}
     }
     operated.stage = RequestStage::Active;
     Ok(())

@@ -139,7 +139,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// Takes the result of a request that is over, and well: the way of most. `None` if it is not,
     /// and nothing has changed.
     #[inline(always)]
-    fn try_complete(&mut self, request: &mut Request<'scope>) -> Option<Status> {
+    pub(crate) fn try_complete(&mut self, request: &mut Request<'scope>) -> Option<Status> {
         let status = match request.stage {
             Stage::Done(status) => status,
             Stage::Pending(handle) => self.within.endpoint.engine.try_complete(handle, &mut self.requests)?,
@@ -323,7 +323,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         !request.is_null() && self.is_over(request)
     }
 
-    fn is_over(&mut self, request: &Request<'scope>) -> bool {
+    #[inline]
+    pub(crate) fn is_over(&mut self, request: &Request<'scope>) -> bool {
         match request.stage {
             Stage::Null | Stage::Idle(_) | Stage::Done(_) => true,
             Stage::Pending(handle) | Stage::Started(handle) => {

@@ -287,7 +287,8 @@ pub(crate) trait Channels: Sync {
 }
 
 /// The outcome of starting an operation.
-pub(crate) enum Started {
+#[derive(Clone, Copy, Debug)]
+pub enum Started {
     /// The operation is over, and well.
     Done(Status),
     /// The operation goes on under this handle.

@@ -40,11 +40,13 @@ use crate::tables::comm::Comm;
 
 pub use self::endpoint::EndpointPlane;
 pub use self::scope::ScopePlane;
+pub use crate::engine::state::Started;
 
 /// All of the service door, to be imported at once.
 pub mod prelude {
     pub use super::{EndpointPlane, ScopePlane};
     pub use crate::api::{
+        static_scope::StaticRequests,
         tuning::{EndpointTuning, ScopeTuning},
         unexpected::{EndpointCalls, ScopeCalls},
     };

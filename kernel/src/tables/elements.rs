@@ -162,6 +162,12 @@ impl ElementsLayout {
         self.plain && self.sum.word() == signature && self.memory.len() == length
     }
 
+    /// Returns the memory and the signature, if the data lie in one piece as they travel between
+    /// like machines.
+    pub(crate) const fn plain(&self) -> Option<(UserBuffer, u32)> {
+        if self.plain { Some((self.memory, self.sum.word())) } else { None }
+    }
+
     pub(crate) const fn memory(&self) -> UserBuffer {
         self.memory
     }

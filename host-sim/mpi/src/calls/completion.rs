@@ -5,11 +5,12 @@
 
 use core::ffi::c_int;
 
-use crate::abi::{Handle, MPI_COMM_SELF, MPI_SUCCESS, MPI_UNDEFINED, Status};
+use super::messages::write_status;
+use crate::abi::{Handle, MPI_COMM_SELF, MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED, Status};
 use crate::fault::CallFault;
 use crate::ffi::{Array, Ptr};
 use crate::objects::errors;
-use crate::requests::{is_active, peek, take, watch, watch_all};
+use crate::requests::{messages, peek, take, watch_active, watch_all};
 
 /// Takes the result of a request for the program: its status, and a failure for the error handler
 /// of its communicator.
@@ -28,6 +29,14 @@ fn finish_one(function: &str, request: Ptr<Handle>, status: Ptr<Status>) -> Resu
         Ok(_) => Ok(MPI_SUCCESS),
         Err(fault) => Ok(errors::raise(function, comm, &fault)),
     }
+}
+
+/// Tells the program that a request is over, and well, whose status has been taken.
+#[inline(always)]
+fn finish_well(request: Ptr<Handle>, status: Ptr<Status>, found: Status) -> Result<c_int, CallFault> {
+    request.set(MPI_REQUEST_NULL)?;
+    write_status(status, found)?;
+    Ok(MPI_SUCCESS)
 }
 
 /// Takes the results of several requests for the program: their statuses say which have failed.
@@ -67,6 +76,9 @@ pub(crate) fn count_of(count: c_int) -> Result<usize, CallFault> {
 
 mpi! { fn MPI_Wait(request: Ptr<Handle>, status: Ptr<Status>) -> c_int {
     code_of_call("MPI_Wait", request.get().and_then(|handle| {
+        if let Some(found) = messages::try_wait(handle)? {
+            return finish_well(request, status, found);
+        }
         watch_all(core::iter::once(handle), true)?;
         finish_one("MPI_Wait", request, status)
     }))
@@ -74,6 +86,10 @@ mpi! { fn MPI_Wait(request: Ptr<Handle>, status: Ptr<Status>) -> c_int {
 
 mpi! { fn MPI_Test(request: Ptr<Handle>, flag: Ptr<c_int>, status: Ptr<Status>) -> c_int {
     code_of_call("MPI_Test", request.get().and_then(|handle| {
+        if let Some(found) = messages::try_test(handle)? {
+            flag.set(1)?;
+            return finish_well(request, status, found);
+        }
         let is_over = watch_all(core::iter::once(handle), false)?;
         flag.set(is_over.into())?;
         if is_over { finish_one("MPI_Test", request, status) } else { Ok(MPI_SUCCESS) }
@@ -96,16 +112,22 @@ unsafe fn all(
         count_of(count).and_then(|count| {
             // SAFETY: the caller's promise.
             let handles = unsafe { requests.array(count) }?;
-            let is_over = watch_all(handles.iter(), flag.is_none())?;
+            // SAFETY: as above.
+            let places = if statuses.is_null() { Array::NONE } else { unsafe { statuses.array(count) }? };
             if let Some(flag) = flag {
+                let is_over = watch_all(handles.iter(), false)?;
                 flag.set(is_over.into())?;
                 if !is_over {
                     return Ok(MPI_SUCCESS);
                 }
             }
-            // SAFETY: as above.
-            let places = if statuses.is_null() { Array::NONE } else { unsafe { statuses.array(count) }? };
-            Ok(finish_several(function, handles, 0..count, |index, status| places.set(index, status)))
+            let done = messages::wait_in_order(handles, places)?;
+            if done == count {
+                return Ok(MPI_SUCCESS);
+            }
+            let (handles, places) = (handles.behind(done), places.behind(done));
+            watch_all(handles.iter(), true)?;
+            Ok(finish_several(function, handles, 0..handles.len(), |index, status| places.set(index, status)))
         }),
     )
 }
@@ -137,17 +159,13 @@ unsafe fn any(
         count_of(count).and_then(|count| {
             // SAFETY: the caller's promise.
             let handles = unsafe { requests.array(count) }?;
-            let active: Vec<usize> =
-                (0..count).filter(|index| handles.get(*index).is_some_and(is_active)).collect();
-            let of_active: Vec<Handle> = active.iter().filter_map(|index| handles.get(*index)).collect();
-            if active.is_empty() {
+            let Some(over) = watch_active(handles, flag.is_none(), 1)? else {
                 index.set(MPI_UNDEFINED)?;
                 flag.map_or(Ok(()), |flag| flag.set(1))?;
                 status.set_if(Status::EMPTY);
                 return Ok(MPI_SUCCESS);
-            }
-            let over = watch(&of_active, flag.is_none(), |over| over.contains(&true))?;
-            let found = active.iter().zip(over).find(|(_, over)| *over).map(|(index, _)| *index);
+            };
+            let found = over.first().copied();
             flag.map_or(Ok(()), |flag| flag.set(found.is_some().into()))?;
             index.set(found.map_or(MPI_UNDEFINED, |found| found as c_int))?;
             found
@@ -185,16 +203,10 @@ unsafe fn some(
         count_of(count).and_then(|count| {
             // SAFETY: the caller's promise.
             let (handles, indices) = unsafe { (requests.array(count)?, indices.array(count)?) };
-            let active: Vec<usize> =
-                (0..count).filter(|index| handles.get(*index).is_some_and(is_active)).collect();
-            if active.is_empty() {
+            let Some(done) = watch_active(handles, waits, usize::MAX)? else {
                 found.set(MPI_UNDEFINED)?;
                 return Ok(MPI_SUCCESS);
-            }
-            let of_active: Vec<Handle> = active.iter().filter_map(|index| handles.get(*index)).collect();
-            let over = watch(&of_active, waits, |over| over.contains(&true))?;
-            let done: Vec<usize> =
-                active.iter().zip(over).filter(|(_, over)| *over).map(|(index, _)| *index).collect();
+            };
             found.set(done.len() as c_int)?;
             indices.fill(done.iter().map(|index| *index as c_int));
             // SAFETY: as above.
@@ -238,24 +250,10 @@ mpi! { fn MPI_Request_get_status_all(count: c_int, requests: Ptr<Handle>, flag: 
     }
 } }
 
-/// The indices of the active requests that are over; `None` if none is active.
-fn over_of_active(handles: Array<'_, Handle>) -> Result<Option<Vec<usize>>, CallFault> {
-    let active: Vec<bool> = handles.iter().map(is_active).collect();
-    if !active.contains(&true) {
-        return Ok(None);
-    }
-    let over = watch(&handles.to_vec(), false, |_| true)?;
-    Ok(Some(
-        (0..handles.len())
-            .filter(|at| active.get(*at) == Some(&true) && over.get(*at) == Some(&true))
-            .collect(),
-    ))
-}
-
 mpi! { fn MPI_Request_get_status_any(count: c_int, requests: Ptr<Handle>, index: Ptr<c_int>, flag: Ptr<c_int>, status: Ptr<Status>) on MPI_COMM_SELF => {
     // SAFETY: the program gives so many (MPI 5.0, 3.7.6).
     let handles = unsafe { requests.array(count_of(count)?) }?;
-    let Some(over) = over_of_active(handles)? else {
+    let Some(over) = watch_active(handles, false, 1)? else {
         flag.set(1)?;
         index.set(MPI_UNDEFINED)?;
         status.set_if(Status::EMPTY);
@@ -272,7 +270,7 @@ mpi! { fn MPI_Request_get_status_some(count: c_int, requests: Ptr<Handle>, found
     let handles = unsafe { requests.array(count_of(count)?) }?;
     // SAFETY: there is room for all requests (MPI 5.0, 3.7.6).
     let indices = unsafe { indices.array(handles.len()) }?;
-    let Some(over) = over_of_active(handles)? else { return found.set(MPI_UNDEFINED) };
+    let Some(over) = watch_active(handles, false, usize::MAX)? else { return found.set(MPI_UNDEFINED) };
     found.set(over.len() as c_int)?;
     indices.fill(over.iter().map(|at| *at as c_int));
     // SAFETY: as above.

@@ -163,9 +163,10 @@ impl OutgoingMessage {
     fn start(&self) -> Result<Handle, CallFault> {
         if self.mode == SendMode::Buffered {
             self.buffer()?;
-            return requests::of_done(self.handle, Status::EMPTY);
+            return Ok(requests::messages::SENT);
         }
-        requests::of_message(self.handle, self.request()?)
+        let request = self.request()?;
+        engine::with(|engine| Ok(requests::messages::of_send(engine, self.handle, request)))
     }
 
     fn request(&self) -> Result<Request<'static>, CallFault> {
@@ -259,7 +260,8 @@ impl IncomingMessage {
 }
 
 /// The status for a program, whose error stays as it is.
-fn write_status(status: Ptr<Status>, found: Status) -> Result<(), CallFault> {
+#[inline]
+pub(super) fn write_status(status: Ptr<Status>, found: Status) -> Result<(), CallFault> {
     if status.is_null() {
         return Ok(());
     }

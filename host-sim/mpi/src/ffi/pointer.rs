@@ -182,6 +182,12 @@ impl<'call, T: Copy> Array<'call, T> {
         (0..self.len).map(move |index| unsafe { self.start.wrapping_add(index).read_unaligned() })
     }
 
+    /// Those behind the first so many.
+    pub(crate) fn behind(self, count: usize) -> Self {
+        let count = count.min(self.len);
+        Self { start: self.start.wrapping_add(count), len: self.len - count, call: PhantomData }
+    }
+
     /// A copy.
     pub(crate) fn to_vec(self) -> Vec<T> {
         self.iter().collect()

@@ -4,7 +4,7 @@
 //! Datatypes (MPI 5.0, chapter 5): handles for the kernel's, with what is asked for often, and data
 //! of them.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::ffi::c_int;
 
 use aldis_kernel::datatype::{Basic, Committed, Convertor, Datatype, Form, Types};
@@ -105,6 +105,18 @@ static TYPES: Owned<RefCell<HandleTable<Type>>> =
 // SAFETY: only calls of MPI use it.
 static NAMED: Owned<RefCell<Vec<Option<Type>>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
+/// What a message needs to know of a predefined type that makes pieces.
+#[derive(Clone, Copy, Debug)]
+struct NamedPiece {
+    size: u32,
+    committed: Committed,
+}
+
+/// The predefined types that make pieces, by handle from the first on.
+// SAFETY: only calls of MPI use it.
+static NAMED_PIECES: Owned<[Cell<Option<NamedPiece>>; 0x100]> =
+    unsafe { Owned::new([const { Cell::new(None) }; 0x100]) };
+
 /// Makes the predefined types.
 pub(crate) fn start() -> Result<(), CallFault> {
     engine::with(|engine| {
@@ -117,6 +129,9 @@ pub(crate) fn start() -> Result<(), CallFault> {
             made.first_of_two = row.form.first_of_two();
             made.elements = 1 + i64::from(made.first_of_two.is_some());
             let place = row.handle - MPI_DATATYPE_NULL;
+            if let Some(piece) = NAMED_PIECES.get(place).filter(|_| made.makes_pieces) {
+                piece.set(Some(NamedPiece { size: made.size as u32, committed: made.committed }));
+            }
             if named.len() <= place {
                 named.resize_with(place + 1, || None);
             }
@@ -200,7 +215,16 @@ pub(crate) fn piece(address: Address, count: i64, datatype: Handle) -> Option<Co
         0..=PIECE_COUNT_MAX if is_raw(datatype) => {
             address.region_in_memory(0, count as usize).map(ContiguousData::Bytes)
         }
-        0..=PIECE_COUNT_MAX => elements(address, count, datatype),
+        0..=PIECE_COUNT_MAX => {
+            let place = datatype.wrapping_sub(MPI_DATATYPE_NULL);
+            match NAMED_PIECES.get(place).and_then(Cell::get) {
+                Some(NamedPiece { size, committed }) => {
+                    let memory = address.region_in_memory(0, count as usize * size as usize);
+                    memory.map(|memory| ContiguousData::Elements(memory, count as u64, committed))
+                }
+                None => elements(address, count, datatype),
+            }
+        }
         _ => None,
     }
 }

@@ -20,10 +20,11 @@ use aldis_kernel::{Comm, Request};
 use aldis_linux::transport::failures;
 use aldis_linux::{HostEndpoint, Job, lazy};
 
-use crate::abi::{MPI_ERR_INTERN, MPI_ERR_OTHER};
+use crate::abi::{Handle, MPI_ERR_INTERN, MPI_ERR_OTHER};
 use crate::fault::CallFault;
 use crate::ffi::Address;
 use crate::process::Owned;
+use crate::process::messages::MessageNotes;
 use crate::process::scope::{self, StaticScope};
 
 type LargeStorage = aldis_kernel::storage_type!(64, 1 << 20, 4096, 128, 32, 8192, 16, 1 << 16, 69632);
@@ -40,6 +41,8 @@ fn datatypes() -> Types<'static> {
 /// The endpoint and the job of this process.
 pub(crate) struct ProcessEngine {
     pub(crate) scope: StaticScope,
+    /// The messages under way that the program has handles of.
+    pub(crate) messages: MessageNotes,
     job: Option<Job>,
     /// Requests that the program has freed before they were over.
     pub(crate) freed: Vec<Request<'static>>,
@@ -119,6 +122,12 @@ impl ProcessEngine {
         Ok(self.scope.types()?)
     }
 
+    /// Returns the request of a message under way, if that is what the handle is of.
+    #[inline]
+    pub(crate) fn message(&mut self, handle: Handle) -> Option<Request<'static>> {
+        message(&self.messages, &mut self.scope, handle)
+    }
+
     /// Lets freed requests that are over go.
     #[inline]
     pub(crate) fn reap(&mut self) {
@@ -144,6 +153,18 @@ impl ProcessEngine {
     }
 }
 
+/// Returns the request of a message under way, if that is what the handle is of.
+#[inline]
+pub(crate) fn message(
+    notes: &MessageNotes,
+    scope: &mut StaticScope,
+    handle: Handle,
+) -> Option<Request<'static>> {
+    let message = notes.find(handle).filter(|message| scope.is_live(*message))?;
+    // SAFETY: it was noted when a request of this scope had been started.
+    Some(unsafe { scope.request_of(message) })
+}
+
 /// Becomes a rank: world and self of the job.
 pub(crate) fn start() -> Result<[Comm; 2], CallFault> {
     match phase() {
@@ -164,7 +185,14 @@ pub(crate) fn start() -> Result<[Comm; 2], CallFault> {
     let (freed, memory_of_freed) = (Vec::new(), Vec::new());
     let engine =
         // SAFETY: the process joins its job once, so there is no other endpoint.
-        ProcessEngine { scope: unsafe { scope::create(endpoint) }, job: Some(job), freed, memory_of_freed, attached: None };
+        ProcessEngine {
+            scope: unsafe { scope::create(endpoint) },
+            messages: MessageNotes::new(),
+            job: Some(job),
+            freed,
+            memory_of_freed,
+            attached: None,
+        };
     if ENGINE.set(RefCell::new(engine)).is_err() {
         return Err(CallFault::new(MPI_ERR_INTERN, "there is an engine"));
     }

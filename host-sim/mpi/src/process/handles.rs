@@ -33,6 +33,35 @@ pub(crate) enum HandleKind {
     Errhandler,
     Info,
     Message,
+    /// A message under way, whose slot and generation are those of its request in the kernel.
+    MessageRequest,
+    /// A receive that was over as soon as it was started.
+    Received,
+    /// Any send that was over as soon as it was started.
+    Sent,
+}
+
+/// The handle of an object: its slot in the table of its kind, and that slot's generation.
+#[inline(always)]
+pub(crate) const fn pack(kind: HandleKind, slot: u32, generation: u32) -> Handle {
+    ((kind as usize) << SLOT_BITS) | (generation as usize) << (SLOT_BITS + KIND_BITS) | slot as usize
+}
+
+/// The slot of a handle.
+#[inline(always)]
+pub(crate) const fn slot_of(handle: Handle) -> u32 {
+    (handle & ((1 << SLOT_BITS) - 1)) as u32
+}
+
+/// The generation of a handle.
+#[inline(always)]
+pub(crate) const fn generation_of(handle: Handle) -> u32 {
+    (handle >> (SLOT_BITS + KIND_BITS)) as u32
+}
+
+/// Returns true if `number` is the `int` of a handle.
+pub(crate) const fn is_int_of(number: c_int, handle: Handle) -> bool {
+    to_int(handle) == number
 }
 
 /// Objects of a kind.
@@ -50,7 +79,7 @@ impl<T> HandleTable<T> {
 
     #[inline]
     fn handle(&self, slot: u32, generation: u32) -> Handle {
-        ((self.kind as usize) << SLOT_BITS) | (generation as usize) << (SLOT_BITS + KIND_BITS) | slot as usize
+        pack(self.kind, slot, generation)
     }
 
     /// The handle of which `number` is the `int`; that number, which names nothing made, if the

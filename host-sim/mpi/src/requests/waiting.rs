@@ -7,11 +7,14 @@ use core::task::{Context, Poll, Waker};
 use aldis_hal::{Activity, Operation, Platform};
 use aldis_linux::platform::HostPlatform;
 
+use super::messages::{self, MessageStage};
 use super::{COLLECTIVES, FUTURES, REQUESTS, RequestEntry, RequestStage, Work, missing};
 use crate::abi::{Handle, MPI_ERR_INTERN, MPI_REQUEST_NULL, Status};
 use crate::fault::CallFault;
+use crate::ffi::Array;
 use crate::process::engine::{self, ProcessEngine};
 use crate::process::handles::HandleTable;
+use crate::process::messages::MessageNotes;
 use crate::process::scope::StaticScope;
 use crate::process::threads;
 
@@ -27,7 +30,7 @@ pub(super) fn drive_futures() {
     let under_way = FUTURES.borrow().clone();
     for handle in under_way {
         let taken = match REQUESTS.borrow_mut().get_mut(handle) {
-            Some(RequestEntry { work: work @ Work::Future(_), .. }) => core::mem::replace(work, Work::Done),
+            Some(RequestEntry { work: work @ Work::Future(_), .. }) => core::mem::replace(work, Work::Taken),
             _ => continue,
         };
         let Work::Future(mut future) = taken else { continue };
@@ -58,31 +61,51 @@ fn drive(scope: &mut StaticScope, requests: &mut HandleTable<RequestEntry>) {
 /// Returns true if a request is over, as the last poll had it; a null one is.
 fn is_over(
     requests: &mut HandleTable<RequestEntry>,
+    notes: &MessageNotes,
     scope: &mut StaticScope,
     handle: Handle,
 ) -> Result<bool, CallFault> {
     if handle == MPI_REQUEST_NULL {
         return Ok(true);
     }
+    if let Some(stage) = messages::stage(notes, scope, handle) {
+        return Ok(matches!(stage, MessageStage::Over));
+    }
     let operated = requests.get_mut(handle).ok_or_else(|| missing(handle))?;
     operated.advance(scope);
     Ok(operated.is_over())
 }
 
-/// Polls, once or until `enough` holds of which requests are over.
-pub(crate) fn watch(
-    handles: &[Handle],
+/// Returns true if a request takes part in waits for any or some: it is neither null nor idle.
+fn is_active(requests: &HandleTable<RequestEntry>, handle: Handle) -> bool {
+    let is_idle = |operated: &RequestEntry| matches!(operated.stage, RequestStage::Idle);
+    handle != MPI_REQUEST_NULL && !requests.get(handle).is_some_and(is_idle)
+}
+
+/// Polls, once or until one of the active requests is over, and returns the places of the first
+/// `most` that are; `None` if none is active.
+pub(crate) fn watch_active(
+    handles: Array<'_, Handle>,
     waits: bool,
-    enough: impl Fn(&[bool]) -> bool,
-) -> Result<Vec<bool>, CallFault> {
-    let mut over = vec![false; handles.len()];
-    look_until(waits, handles.len() > 1, |requests, scope| {
-        for (handle, over) in handles.iter().zip(&mut over) {
-            *over = is_over(requests, scope, *handle)?;
+    most: usize,
+) -> Result<Option<Vec<usize>>, CallFault> {
+    check_all(handles.iter())?;
+    let (mut over, mut is_any_active) = (Vec::new(), false);
+    look_until(waits, |requests, notes, scope| {
+        for (index, handle) in handles.iter().enumerate().filter(|(_, handle)| *handle != MPI_REQUEST_NULL) {
+            if over.len() == most {
+                break;
+            }
+            if is_active(requests, handle) {
+                is_any_active = true;
+                if is_over(requests, notes, scope, handle)? {
+                    over.push(index);
+                }
+            }
         }
-        Ok(enough(&over))
+        Ok(!over.is_empty() || !is_any_active)
     })?;
-    Ok(over)
+    Ok(is_any_active.then_some(over))
 }
 
 /// Polls, once or until all requests are over; whether they are. Each is looked at until it is
@@ -92,11 +115,10 @@ pub(crate) fn watch_all(
     waits: bool,
 ) -> Result<bool, CallFault> {
     check_all(handles.clone())?;
-    let several = handles.len() > 1;
     let mut pending = handles.next();
-    look_until(waits, several, |requests, scope| {
+    look_until(waits, |requests, notes, scope| {
         while let Some(handle) = pending {
-            if !is_over(requests, scope, handle)? {
+            if !is_over(requests, notes, scope, handle)? {
                 return Ok(false);
             }
             pending = handles.next();
@@ -109,32 +131,41 @@ pub(crate) fn watch_all(
 /// # Errors
 /// The first that is neither null nor a request.
 fn check_all(mut handles: impl Iterator<Item = Handle>) -> Result<(), CallFault> {
-    let requests = REQUESTS.borrow();
-    let is_none = |handle: &Handle| *handle != MPI_REQUEST_NULL && requests.get(*handle).is_none();
-    handles.find(is_none).map_or(Ok(()), |handle| Err(missing(handle)))
+    engine::with(|engine| {
+        let requests = REQUESTS.borrow();
+        let mut is_none = |handle: &Handle| {
+            *handle != MPI_REQUEST_NULL
+                && !messages::is_one(engine, *handle)
+                && requests.get(*handle).is_none()
+        };
+        handles.find(|handle| is_none(handle)).map_or(Ok(()), |handle| Err(missing(handle)))
+    })
 }
 
-/// Polls and looks, once or until it is `enough`. A call that waits for several is given all that
-/// is there before the first look.
+/// Polls and looks, once or until it is `enough`. A call is given all that is there before the
+/// first look.
 fn look_until(
     waits: bool,
-    several: bool,
-    mut enough: impl FnMut(&mut HandleTable<RequestEntry>, &mut StaticScope) -> Result<bool, CallFault>,
+    mut enough: impl FnMut(
+        &mut HandleTable<RequestEntry>,
+        &MessageNotes,
+        &mut StaticScope,
+    ) -> Result<bool, CallFault>,
 ) -> Result<(), CallFault> {
-    let mut look = |scope: &mut StaticScope, polls: bool| {
+    let mut look = |notes: &MessageNotes, scope: &mut StaticScope, polls: bool| {
         let mut requests = REQUESTS.borrow_mut();
         let events = if polls { scope.poll(BUDGET) } else { 0 };
         drive(scope, &mut requests);
-        enough(&mut requests, scope).map(|is_enough| Look { is_enough, events })
+        enough(&mut requests, notes, scope).map(|is_enough| Look { is_enough, events })
     };
     if waits && is_alone() {
         engine::with(|engine| {
             let activity = Activity { operation: Operation::Wait, ..Activity::default() };
-            // The waiting thread polls between two looks.
-            let mut polls = several;
+            let (notes, mut polls) = (&engine.messages, true);
             let looked = engine.scope.wait_until(activity, |scope| {
-                let looked = look(scope, core::mem::replace(&mut polls, true)).map(|look| look.is_enough);
-                Ok(looked.map_or_else(|fault| Some(Err(fault)), |is_enough| is_enough.then_some(Ok(()))))
+                // The waiting thread polls between two looks.
+                let looked = look(notes, scope, core::mem::replace(&mut polls, false));
+                Ok(looked.map_or_else(|fault| Some(Err(fault)), |look| look.is_enough.then_some(Ok(()))))
             })?;
             engine.reap();
             looked
@@ -142,7 +173,7 @@ fn look_until(
     } else {
         poll_rounds(waits, || {
             engine::with(|engine| {
-                let looked = look(&mut engine.scope, true);
+                let looked = look(&engine.messages, &mut engine.scope, true);
                 engine.reap();
                 looked
             })

@@ -4,7 +4,7 @@
 
 use core::ffi::c_int;
 
-use aldis_kernel::{Comm, Request, Typed, TypedMut};
+use aldis_kernel::{Typed, TypedMut};
 
 use super::{rank, source, tag, tag_match};
 use crate::abi::{Handle, Status};
@@ -13,8 +13,7 @@ use crate::ffi::Address;
 use crate::objects::communicators;
 use crate::objects::datatypes::{self, ContiguousData};
 use crate::process::engine;
-use crate::process::scope::StaticScope;
-use crate::requests::{self, is_alone};
+use crate::requests::{is_alone, messages};
 
 /// Sends data in one piece that need nothing but the kernel's shortest way, straight from the
 /// arguments: what an [`OutgoingMessage`](super::OutgoingMessage) writes down takes longer than a
@@ -82,25 +81,7 @@ pub(super) unsafe fn try_receive(
     })
 }
 
-/// Starts a send, or a receive, of data in one piece, in the same way; `None` if it takes more.
-#[inline(always)]
-fn try_start(
-    data: Address,
-    count: i64,
-    datatype: Handle,
-    handle: Handle,
-    start: impl FnOnce(&mut StaticScope, &Comm, ContiguousData) -> Result<Request<'static>, CallFault>,
-) -> Result<Option<Handle>, CallFault> {
-    let Some(piece) = datatypes::piece(data, count, datatype) else { return Ok(None) };
-    let comm = communicators::of(handle)?;
-    let request = engine::with(|engine| {
-        engine.reap();
-        start(&mut engine.scope, &comm, piece)
-    })?;
-    requests::of_message(handle, request).map(Some)
-}
-
-/// Starts such a send.
+/// Starts a send of data in one piece, in the same way; `None` if it takes more.
 ///
 /// # Safety
 /// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new).
@@ -111,21 +92,24 @@ pub(super) unsafe fn try_start_send(
     datatype: Handle,
     to: c_int,
     number: c_int,
-    comm: Handle,
+    handle: Handle,
 ) -> Result<Option<Handle>, CallFault> {
-    let (to, tag) = (rank(to)?, tag(number)?);
-    let start = |scope: &mut StaticScope, comm: &Comm, piece| {
-        Ok(match piece {
+    let Some(piece) = datatypes::piece(data, count, datatype) else { return Ok(None) };
+    let (comm, to, tag) = (communicators::of(handle)?, rank(to)?, tag(number)?);
+    engine::with(|engine| {
+        engine.reap();
+        let scope = &mut engine.scope;
+        let request = match piece {
             // SAFETY: the caller promised that nothing writes them until the send is over.
-            ContiguousData::Bytes(bytes) => scope.isend(comm, unsafe { bytes.shown() }, to, tag)?,
+            ContiguousData::Bytes(bytes) => scope.isend(&comm, unsafe { bytes.shown() }, to, tag)?,
             ContiguousData::Elements(memory, count, datatype) => {
                 // SAFETY: as above.
                 let memory: &'static [u8] = unsafe { memory.shown() };
-                scope.isend_typed(comm, Typed::new(memory, count, datatype), to, tag)?
+                scope.isend_typed(&comm, Typed::new(memory, count, datatype), to, tag)?
             }
-        })
-    };
-    try_start(data, count, datatype, comm, start)
+        };
+        Ok(Some(messages::of_send(engine, handle, request)))
+    })
 }
 
 /// Starts such a receive.
@@ -139,20 +123,23 @@ pub(super) unsafe fn try_start_receive(
     datatype: Handle,
     from: c_int,
     number: c_int,
-    comm: Handle,
+    handle: Handle,
 ) -> Result<Option<Handle>, CallFault> {
-    let (from, tag) = (source(from)?, tag_match(number)?);
-    let start = |scope: &mut StaticScope, comm: &Comm, piece| {
-        Ok(match piece {
+    let Some(piece) = datatypes::piece(data, count, datatype) else { return Ok(None) };
+    let (comm, from, tag) = (communicators::of(handle)?, source(from)?, tag_match(number)?);
+    engine::with(|engine| {
+        engine.reap();
+        let scope = &mut engine.scope;
+        let request = match piece {
             // SAFETY: the caller promised that nothing touches them until the receive is over; the
             // kernel keeps no reference.
-            ContiguousData::Bytes(bytes) => scope.irecv(comm, unsafe { bytes.bytes() }, from, tag)?,
+            ContiguousData::Bytes(bytes) => scope.irecv(&comm, unsafe { bytes.bytes() }, from, tag)?,
             ContiguousData::Elements(memory, count, datatype) => {
                 // SAFETY: as above.
                 let memory = unsafe { memory.bytes() };
-                scope.irecv_typed(comm, TypedMut::new(memory, count, datatype), from, tag)?
+                scope.irecv_typed(&comm, TypedMut::new(memory, count, datatype), from, tag)?
             }
-        })
-    };
-    try_start(data, count, datatype, comm, start)
+        };
+        messages::of_receive(engine, handle, request).map(Some)
+    })
 }

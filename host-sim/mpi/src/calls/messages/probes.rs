@@ -138,7 +138,7 @@ mpi! { fn MPI_Imrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr
     // (MPI 5.0, 3.7).
     let data = place_for(message, unsafe { ProgramData::new(data, count, datatype) }?)?;
     let handle = match take_matched(message)? {
-        None => requests::of_done(MPI_COMM_SELF, from_proc_null())?,
+        None => requests::of_received(from_proc_null())?,
         Some((comm, matched)) => {
             let started = engine::with(|engine| take_up(&mut engine.scope, matched, &data))?;
             requests::of_message(comm, started)?
