@@ -183,16 +183,10 @@ pub(crate) fn start() -> Result<[Comm; 2], CallFault> {
     endpoint.attach_types(datatypes())?;
     let comms = [endpoint.world(), endpoint.itself()];
     let (freed, memory_of_freed) = (Vec::new(), Vec::new());
-    let engine =
-        // SAFETY: the process joins its job once, so there is no other endpoint.
-        ProcessEngine {
-            scope: unsafe { scope::create(endpoint) },
-            messages: MessageNotes::new(),
-            job: Some(job),
-            freed,
-            memory_of_freed,
-            attached: None,
-        };
+    // SAFETY: the process joins its job once, so there is no other endpoint.
+    let scope = unsafe { scope::create(endpoint) };
+    let (job, messages, attached) = (Some(job), MessageNotes::new(), None);
+    let engine = ProcessEngine { scope, messages, job, freed, memory_of_freed, attached };
     if ENGINE.set(RefCell::new(engine)).is_err() {
         return Err(CallFault::new(MPI_ERR_INTERN, "there is an engine"));
     }
