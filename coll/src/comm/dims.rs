@@ -7,10 +7,14 @@ use super::Dimension;
 /// Dimensions above one at most: each at least doubles the ranks.
 const LEVELS: usize = 32;
 
+/// Steps of the search, after which the best layout so far is taken: far more than a grid of a few
+/// dimensions needs.
+const STEPS: u32 = 1 << 14;
+
 /// Chooses the extents of a grid of `ranks` (MPI_Dims_create, MPI 4.1 section 8.5.2): those that
-/// are given as zero, of which the first ones become the larger. The largest is as small as it can
-/// be, then the second largest, and so on. All others stay. Takes time proportional to the square
-/// root of the ranks, a few times.
+/// are given as zero, of which the first ones become the larger. Their sum is as small as it can
+/// be, and of layouts with the same sum the one with the largest smallest extent is taken, as MPICH
+/// does. All others stay. Takes time proportional to the square root of the ranks, a few times.
 ///
 /// ```
 /// use aldis_coll::comm::{Dimension, dims_create};
@@ -38,32 +42,57 @@ pub fn dims_create(ranks: u32, dimensions: &mut [Dimension]) -> Result<(), Cause
     Ok(())
 }
 
-/// Falling factors of `number`, `count` of them above one at most, the first in the order of the
-/// largest. Goes through the divisors from the least that can be the largest factor on, and back
-/// where what is left does not divide into smaller ones.
+/// Falling factors of `number`, `count` of them above one at most, whose sum is the least there is,
+/// and whose smallest is then the largest. Goes through the divisors from the least that can be the
+/// largest factor on, and back where what is left does not divide into smaller ones, or only into
+/// some with a larger sum.
 fn factors(number: u32, count: usize) -> [u32; LEVELS] {
     let (count, mut chosen) = (count.min(LEVELS), [1; LEVELS]);
-    let (mut level, mut rest, mut least) = (0, number, root(number, count));
-    while level < count {
+    let (mut best, mut best_sum, mut steps) = (chosen, u64::MAX, 0);
+    let (mut level, mut rest, mut sum, mut least) = (0, number, 0, root(number, count));
+    while steps < STEPS || best_sum == u64::MAX {
+        steps += 1;
+        if level == count {
+            let is_better = (sum, smallest(&best, count)) < (best_sum, smallest(&chosen, count));
+            if is_better {
+                (best, best_sum) = (chosen, sum);
+            }
+        }
         let bound = level.checked_sub(1).and_then(|before| chosen.get(before)).copied().unwrap_or(number);
-        let next = if level + 1 == count { Some(rest) } else { divisor(rest, least) };
+        let next = match count.saturating_sub(level) {
+            0 => None,
+            1 => Some(rest),
+            left => divisor(rest, least)
+                .filter(|next| sum + least_sum(rest / next, left - 1) + u64::from(*next) <= best_sum),
+        };
         match next.filter(|next| (least..=bound).contains(next)) {
             Some(next) => {
                 if let Some(factor) = chosen.get_mut(level) {
                     *factor = next;
                 }
-                (level, rest) = (level + 1, rest / next);
+                (level, rest, sum) = (level + 1, rest / next, sum + u64::from(next));
                 least = root(rest, count - level);
             }
             None if level == 0 => break,
             None => {
                 level -= 1;
                 let factor = chosen.get_mut(level).map_or(1, |factor| core::mem::replace(factor, 1));
-                (rest, least) = (rest * factor, factor + 1);
+                (rest, sum, least) = (rest * factor, sum - u64::from(factor), factor + 1);
             }
         }
     }
-    chosen
+    best
+}
+
+/// Returns the last of the first `count` factors, which is their smallest.
+fn smallest(factors: &[u32; LEVELS], count: usize) -> u32 {
+    count.checked_sub(1).and_then(|last| factors.get(last)).copied().unwrap_or(1)
+}
+
+/// A bound that no sum of `count` factors of `number` is below: the sum of equal ones is the least.
+fn least_sum(number: u32, count: usize) -> u64 {
+    let below = u64::from(root(number, count).saturating_sub(1));
+    (count as u64).max(below * count as u64 + 1)
 }
 
 /// The least number whose power is not below `number`.
@@ -105,17 +134,23 @@ mod tests {
         Ok(dimensions.iter().map(|dimension| dimension.extent).collect())
     }
 
-    /// All falling lists of `count` numbers with that product, the one with the least largest, then
-    /// second largest ... first.
-    fn best(product: u32, count: usize, bound: u32) -> Option<Vec<u32>> {
+    /// All falling lists of `count` numbers with that product.
+    fn lists(product: u32, count: usize, bound: u32) -> Vec<Vec<u32>> {
         if count == 0 {
-            return (product == 1).then(Vec::new);
+            return if product == 1 { std::vec![std::vec![]] } else { std::vec![] };
         }
-        (1..=bound.min(product)).filter(|first| product.is_multiple_of(*first)).find_map(|first| {
-            let mut list = std::vec![first];
-            list.extend(best(product / first, count - 1, first)?);
-            Some(list)
-        })
+        let firsts = (1..=bound.min(product)).filter(|first| product.is_multiple_of(*first));
+        let with = |first| {
+            let rest = lists(product / first, count - 1, first).into_iter();
+            rest.map(move |rest| [std::vec![first], rest].concat())
+        };
+        firsts.flat_map(with).collect()
+    }
+
+    /// Returns the one with the least sum and then the largest last number.
+    fn best(product: u32, count: usize) -> Option<Vec<u32>> {
+        let key = |list: &Vec<u32>| (list.iter().sum::<u32>(), core::cmp::Reverse(list.last().copied()));
+        lists(product, count, product).into_iter().min_by_key(key)
     }
 
     #[test]
@@ -126,11 +161,20 @@ mod tests {
         assert_eq!(create(7, &[0, 3, 0]), Err(Cause::LengthMismatch { left: 7, right: 3 }));
     }
 
+    /// Grids where the layout with the least largest extent is another.
+    #[test]
+    fn grids_are_those_of_mpich() {
+        for grid in [[21, 16, 15], [26, 16, 15], [27, 20, 20], [33, 24, 24], [38, 24, 21], [46, 28, 27]] {
+            assert_eq!(create(grid.iter().product(), &[0; 3]), Ok(grid.to_vec()));
+        }
+        assert_eq!(create(13104, &[0; 4]), Ok(std::vec![14, 13, 9, 8]));
+    }
+
     #[test]
     fn every_number_to_600_is_laid_out_as_equally_as_can_be() {
         for ranks in 1..=600 {
             for count in 1..=5 {
-                assert_eq!(create(ranks, &std::vec![0; count]).ok(), best(ranks, count, ranks), "{ranks}");
+                assert_eq!(create(ranks, &std::vec![0; count]).ok(), best(ranks, count), "{ranks}");
             }
         }
     }
@@ -166,7 +210,7 @@ mod tests {
                     }
                     let free = extents.iter().zip(&chosen).filter(|(given, _)| **given == 0).map(|(_, chosen)| *chosen);
                     let free: Vec<u32> = free.collect();
-                    prop_assert_eq!(Some(free.clone()), best(free.iter().product(), free.len(), u32::MAX));
+                    prop_assert_eq!(Some(free.clone()), best(free.iter().product(), free.len()));
                 }
                 Err(cause) => {
                     prop_assert_eq!(cause, Cause::LengthMismatch { left: ranks.into(), right: given });
