@@ -114,6 +114,7 @@ impl<'m> BlockCall<'m> {
     }
 
     /// Returns this call on bytes as one on elements of so many bytes.
+    #[inline(always)]
     pub(crate) fn of_elements(mut self, element_bytes: u32) -> Self {
         let whole = |bytes: usize| divide(bytes, element_bytes as usize);
         for elements in [&mut self.divided.elements, &mut self.given.elements] {

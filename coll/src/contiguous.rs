@@ -125,7 +125,8 @@ impl<'m> ContiguousCall<'m> {
             && options.tries_slots(scope.tuning(comm), &spec.call, &[])
         {
             let portions = Portions::of_scan(&spec, comm.rank().0, data.len());
-            if shared::serves(scope.control_slots(comm), &&portions) {
+            let is_for_mode = mode == StartMode::Waited || !portions.passes();
+            if is_for_mode && shared::serves(scope.control_slots(comm), &&portions) {
                 let (role, memory) = (StartedRole::Blocks(portions), CallMemory::stretch(data, scratch));
                 return planned.begin_in_slots(scope, comm, memory, role);
             }

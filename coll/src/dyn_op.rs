@@ -77,6 +77,7 @@ pub fn reduce_by<'m>(what: DynReduction, data: &'m mut [u8], scratch: &'m mut [u
 /// # Errors
 /// [`Cause::LengthMismatch`] for bytes that are no whole elements, [`Cause::Unaligned`] or another
 /// cause that the kernel gives; the rest as that function.
+#[inline(always)]
 pub fn reduce_scatter_block_by<'m>(
     kernel: Kernel,
     input: impl Into<Input<'m, u8>>,

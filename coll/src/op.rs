@@ -187,7 +187,7 @@ pub use kernel::{Function, Kernel};
 pub use logical::Bool;
 pub use pair::{DoubleInt, FloatInt, LongInt, ShortInt, TwoInt};
 
-pub(crate) use kernel::{combine, copy};
+pub(crate) use kernel::{combine, copy, publish};
 
 #[cfg(test)]
 mod tests;

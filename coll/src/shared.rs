@@ -11,11 +11,11 @@
 //! | none (barrier) | its slot | all ranks' |
 //! | up to a slot's | its slot, the bytes in it | the root's, or all ranks', to reduce them |
 //! | more, allreduce | segments, then its part reduced | its part of all, then all parts |
-//! | more, bcast and reduce | segments, as or for the root | the root's, or all ranks' |
+//! | more, bcast and reduce, allreduce of two | segments, as or for the root | the root's, or all |
 //! | up to [`SLOT_BYTES`], blocks, scans | its slot: all that it gives | those of whom it takes |
 //! | up to [`SLOT_BYTES`], neighbours in a grid | its slot: all that it gives | its neighbours' |
 //! | up to [`SLOT_BYTES`], neighbours, <= 8 ranks | its slot: all that it gives | those of all |
-//! | more, allgather and alltoall of two | segments of what the other takes | the other's |
+//! | more, blocks and scans of two | segments of what the other takes | the other's |
 //!
 //! **Blocks and scans** are for blocking calls whose blocks stand in slots, or two ranks pass in
 //! chunks. Where a rank does not know what others give - blocks of unlike lengths - it writes its
@@ -123,7 +123,8 @@ impl Task {
 
     /// Returns true if the data of all ranks, or of none, are read: every rank reads from all.
     const fn is_of_all(&self) -> bool {
-        !matches!(self.operation, Operation::Bcast)
+        use Operation::{Bcast, Exscan, Gather, Scan, Scatter};
+        !matches!(self.operation, Bcast | Gather | Scatter | Scan | Exscan)
     }
 
     /// Returns true if this rank ends with a result.
@@ -136,12 +137,15 @@ impl Task {
         }
     }
 
-    /// Returns true if this rank gives its data to others.
+    /// Returns true if this rank gives its data to others, or reads its own back.
     const fn gives(&self) -> bool {
-        use Operation::{Bcast, Gather, Gatherv, Scatter, Scatterv};
+        use Operation::{Bcast, Exscan, Gather, Gatherv, Reduce, Scan, Scatter, Scatterv};
         match self.operation {
             Bcast | Scatter | Scatterv => self.rank == self.root,
             Gather | Gatherv => self.rank != self.root,
+            // A root that combines those before it first reads its own back.
+            Reduce => self.rank != self.root || self.rank > 1,
+            Scan | Exscan => self.rank > 1 || self.rank.saturating_add(1) < self.size,
             _ => true,
         }
     }
@@ -162,7 +166,8 @@ impl Task {
     const fn way(&self) -> WorkShare {
         match self.operation {
             Operation::Bcast => WorkShare::Copy,
-            Operation::Allreduce => WorkShare::Split,
+            // Of two, each reads what the other gives, once.
+            Operation::Allreduce if self.size > 2 => WorkShare::Split,
             _ => WorkShare::Fold,
         }
     }
@@ -509,9 +514,11 @@ impl<R: Role> FlatCollective<R> {
             run.first = slots.take_chunks(self.number).ok_or(CallOutcome::Crowded)?;
         }
         match &self.run {
-            _ if !self.task().gives() => {}
-            Some(run) => slots.publish(self.number, self.role.note(), &run.first.to_le_bytes())?,
-            None => self.role.give(slots, self.number, data)?,
+            Some(run) if self.task().gives() || self.task().is_of_all() => {
+                slots.publish(self.number, self.role.note(), &run.first.to_le_bytes())?;
+            }
+            None if self.task().gives() => self.role.give(slots, self.number, data)?,
+            _ => {}
         }
         self.stage = SharedStage::Read;
         Ok(())

@@ -98,6 +98,15 @@ pub(crate) fn copy(into: &mut [u8], from: &[u8]) -> Result<(), Cause> {
     Ok(())
 }
 
+/// Copies like [`copy`] into memory that other ranks have read, and are to read again.
+pub(crate) fn publish(into: &mut [u8], from: &[u8]) -> Result<(), Cause> {
+    if into.len() != from.len() {
+        return Err(Cause::LengthMismatch { left: into.len() as u64, right: from.len() as u64 });
+    }
+    hal::copy::publish(into, from);
+    Ok(())
+}
+
 /// Reduces the bytes of `from` into those of `into` if there is an order, else copies them.
 ///
 /// # Errors

@@ -29,6 +29,9 @@ impl Schedule for Unscheduled {
 /// Bytes that stand in a slot, wherever there are any.
 pub const SLOT_BYTES: u64 = 8192;
 
+/// An element of more bytes is not reduced in chunks.
+const PASSED_ELEMENT_BYTES_MAX: u64 = 4096;
+
 /// The name of the algorithm, the same for every operation.
 pub const NAME: &str = "shared";
 
@@ -64,7 +67,14 @@ pub(crate) const fn stands_in_control_slots(call: &Call) -> bool {
 /// ranks would have to keep pace.
 pub(crate) const fn passes_in_chunks(call: &Call) -> bool {
     use Operation::{Allgather, Allgatherv, Alltoall, Alltoallv, Alltoallw};
-    call.size == 2 && matches!(call.operation, Allgather | Allgatherv | Alltoall | Alltoallv | Alltoallw)
+    use Operation::{Exscan, Gather, ReduceScatterBlock, Scan, Scatter};
+    let is_passed = match call.operation {
+        Allgather | Allgatherv | Alltoall | Alltoallv | Alltoallw | Gather | Scatter => true,
+        // An element is in one chunk.
+        ReduceScatterBlock | Scan | Exscan => call.element_bytes as u64 <= PASSED_ELEMENT_BYTES_MAX,
+        _ => false,
+    };
+    call.size == 2 && is_passed
 }
 
 /// Returns true if a call is for control slots but for its length.
@@ -131,7 +141,13 @@ pub(crate) fn work(operation: Operation, size: u32, count: usize) -> Work {
         }
         operation if on_blocks(operation) || is_in_control_slots(operation) => 0,
         Operation::Reduce => count.saturating_mul(others),
-        _ => part.saturating_mul(others),
+        _ => {
+            if size > 2 {
+                part.saturating_mul(others)
+            } else {
+                count
+            }
+        }
     };
     match operation {
         Operation::Barrier => Work { rounds: 1, ..Work::default() },

@@ -2,7 +2,8 @@
 //!
 //! Blocks stand in a slot one behind the other, in the order of the ranks that they are for. Where
 //! a rank does not know how long those are that others give, the slot begins with a [table] of all
-//! ranks' blocks; a rank's own block is empty there.
+//! ranks' blocks; a rank's own block is empty there. It is left out as well where all blocks are of
+//! one length, unless the rank reads it back to reduce it in its turn.
 
 use core::cell::Cell;
 use core::ops::Range;
@@ -123,6 +124,17 @@ impl<'m> Portions<'m> {
             || matches!(self.task.operation, Alltoall | Scatter | ReduceScatterBlock | ReduceScatter)
     }
 
+    /// Returns true if a slot with a block for each rank has none for its own.
+    #[inline(always)]
+    const fn leaves_own_out(&self) -> bool {
+        use Operation::{Alltoall, ReduceScatterBlock, Scatter};
+        match self.task.operation {
+            Alltoall | Scatter => true,
+            ReduceScatterBlock => self.task.size == 2,
+            _ => self.has_table(),
+        }
+    }
+
     /// Returns the division of what this rank gives.
     #[inline(always)]
     pub(super) fn divided(&self) -> Layout<'m> {
@@ -172,22 +184,29 @@ impl<'m> Portions<'m> {
     /// Bytes of the block for `rank` in this rank's slot.
     #[inline(always)]
     fn len_for(&self, rank: u32) -> usize {
-        let is_left_out = self.has_table() && rank == self.task.rank;
+        if self.leaves_own_out() && rank == self.task.rank { 0 } else { self.block_bytes(rank) }
+    }
+
+    /// Bytes of the block for `rank`.
+    #[inline(always)]
+    fn block_bytes(&self, rank: u32) -> usize {
         match self.divided() {
-            _ if is_left_out => 0,
             layout @ Layout::Listed(_) => self.range(layout, rank).len(),
             _ => self.longest_bytes,
         }
     }
 
-    /// Returns the place of the block for `rank` in a slot that has no table.
+    /// Returns the place of the block for `rank` in the slot of `from`, if that has no table.
     #[inline(always)]
-    fn start_for(&self, rank: u32) -> usize {
+    fn start_for(&self, from: u32, rank: u32) -> usize {
         match self.divided() {
             Layout::Listed(_) => {
                 (0..rank).fold(0, |start: usize, rank| start.saturating_add(self.len_for(rank)))
             }
-            _ => self.longest_bytes.saturating_mul(rank as usize),
+            _ => {
+                let is_after = self.leaves_own_out() && from < rank;
+                self.longest_bytes.saturating_mul(rank.wrapping_sub(is_after.into()) as usize)
+            }
         }
     }
 
@@ -198,10 +217,7 @@ impl<'m> Portions<'m> {
 
     /// Bytes that a slot with so many would hand the other rank of two.
     pub(super) fn handed_of(&self, given: u64) -> u64 {
-        match self.task.operation {
-            Operation::Alltoall => given / 2,
-            _ => given.saturating_sub(self.table_bytes() as u64),
-        }
+        given.saturating_sub(self.table_bytes() as u64)
     }
 
     #[inline(always)]
@@ -217,7 +233,7 @@ impl<'m> Portions<'m> {
             _ if self.is_typed() => TYPED_BYTES,
             // Who only takes expects as much as is given.
             true if !self.has_table() || self.task.gives() => {
-                self.start_for(size).saturating_add(self.table_bytes())
+                self.start_for(rank, size).saturating_add(self.table_bytes())
             }
             true => 0,
             false => self.taken_bytes(rank),
@@ -236,11 +252,11 @@ impl<'m> Portions<'m> {
         Ok(())
     }
 
-    /// The block for `rank` in a slot.
+    /// The block for `rank` in the slot of `from`.
     #[inline(always)]
-    fn unpack<'l>(&self, slot: &'l [u8], rank: u32) -> Result<&'l [u8], Cause> {
+    fn unpack<'l>(&self, slot: &'l [u8], from: u32, rank: u32) -> Result<&'l [u8], Cause> {
         if !self.has_table() {
-            let (start, len) = (self.start_for(rank), self.len_for(rank));
+            let (start, len) = (self.start_for(from, rank), self.block_bytes(rank));
             return slot.get(start..).and_then(|rest| rest.get(..len)).ok_or(Cause::Incompatible);
         }
         table::block(slot, self.table_bytes(), rank)
@@ -252,7 +268,7 @@ impl<'m> Portions<'m> {
         let rank = self.task.rank;
         let is_scattered = matches!(self.task.operation, Operation::Scatter | Operation::Scatterv);
         let into = self.block_mut(if is_scattered { rank } else { from }, data)?;
-        let given = if self.gives_each() { self.unpack(slot, rank)? } else { slot };
+        let given = if self.gives_each() { self.unpack(slot, from, rank)? } else { slot };
         if into.len() != given.len() {
             return Err(Cause::UnlikeLength { own: into.len() as u64, theirs: given.len() as u64 });
         }
@@ -309,7 +325,7 @@ impl<'m> Portions<'m> {
             }
             _ => {
                 self.take_own(data)?;
-                self.task.fold(self.block_mut(rank, data)?, |from| self.unpack(slot(from)?, rank))
+                self.task.fold(self.block_mut(rank, data)?, |from| self.unpack(slot(from)?, from, rank))
             }
         }
     }
@@ -345,8 +361,11 @@ impl Role for &Portions<'_> {
             _ if !self.gives_each() => {
                 slots.publish(number, note, self.block(self.data, self.task.rank, data)?)
             }
-            Layout::Listed(_) => slots.pack(number, note, |slot| self.pack(slot, from)),
-            _ => slots.publish(number, note, from),
+            layout if self.leaves_own_out() && !self.has_table() && self.task.size == 2 => {
+                slots.publish(number, note, self.block(layout, self.other(), from)?)
+            }
+            Layout::Even if !self.leaves_own_out() => slots.publish(number, note, from),
+            _ => slots.pack(number, note, |slot| self.pack(slot, from)),
         }
     }
 
@@ -451,10 +470,10 @@ mod tests {
             giver.pack(&mut slot, &memory).unwrap();
             for taker in (0..size).filter(|taker| *taker != rank) {
                 let Block { start, len } = blocks[taker as usize];
-                let taken = unlike(taker, &blocks).unpack(&slot, taker).unwrap().to_vec();
+                let taken = unlike(taker, &blocks).unpack(&slot, rank, taker).unwrap().to_vec();
                 prop_assert_eq!(taken, memory[start..][..len].to_vec());
             }
-            prop_assert!(giver.unpack(&slot, rank).unwrap().is_empty(), "its own block stays where it is");
+            prop_assert!(giver.unpack(&slot, rank, rank).unwrap().is_empty(), "its own block stays where it is");
         }
 
         /// A slot that another rank has written anyhow.
@@ -465,7 +484,7 @@ mod tests {
             rank in 0..9u32,
         ) {
             let blocks = std::vec![Block { start: 0, len: 5 }; size as usize];
-            let taken = unlike(rank % size, &blocks).unpack(&slot, rank % size);
+            let taken = unlike(rank % size, &blocks).unpack(&slot, 0, rank % size);
             match taken {
                 Ok(block) => prop_assert!(block.len() + 2 * size as usize <= slot.len()),
                 Err(cause) => prop_assert_eq!(cause, Cause::Incompatible),

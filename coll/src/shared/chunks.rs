@@ -7,11 +7,11 @@ use aldis_kernel::hal::shared_control::ControlSlotsShape;
 use aldis_kernel::hal::{Cause, Operation};
 
 use super::{CallOutcome, Stopped, Task, about};
-use crate::op::copy;
+use crate::op::{copy, publish};
 use crate::schedule::divide;
 
 /// The least that a segment is cut down to, so that there are several to be under way at a time.
-const SEGMENT_BYTES_MIN: usize = 8 << 10;
+const SEGMENT_BYTES_MIN: usize = 16 << 10;
 
 /// Segments that the data is cut into at least, if they are not too small then.
 const SEGMENTS: usize = 4;
@@ -85,7 +85,7 @@ impl ChunkRun {
             }
             WorkShare::Fold => {
                 self.fold(task, slots, data)?;
-                self.segments.saturating_mul(2)
+                (self.segments + 1).saturating_mul(2)
             }
             WorkShare::Split => {
                 self.split(task, slots, data)?;
@@ -112,9 +112,14 @@ impl ChunkRun {
         Ok(())
     }
 
-    /// In turn: writes a segment, if a rank reads it; reduces it, if this rank does that.
+    /// In turn: writes a segment, if a rank reads it; reduces the one before, if this rank does
+    /// that.
     fn fold(&mut self, task: &Task, slots: &mut ControlSlots<'_>, data: &mut [u8]) -> Result<(), Stopped> {
-        let (segment, reduces) = (self.step / 2, self.step % 2 == 1);
+        let (turn, reduces) = (self.step / 2, self.step % 2 == 1);
+        let Some(segment) = turn.checked_sub(reduces.into()).filter(|segment| *segment < self.segments)
+        else {
+            return Ok(());
+        };
         let position = self.first.wrapping_add(segment);
         let part = data.get_mut(self.span(task.bytes, segment)).unwrap_or_default();
         if !reduces {
@@ -232,7 +237,7 @@ pub(super) fn fill(
     for range in [0..unread.start, unread.end..part.len()] {
         let (into, from) = (chunk.get_mut(range.clone()), part.get(range));
         let (into, from) = into.zip(from).ok_or(Cause::Stale)?;
-        copy(into, from)?;
+        publish(into, from)?;
     }
     slots.filled(position);
     Ok(())

@@ -149,7 +149,10 @@ impl SlotForm {
 pub(crate) fn serves(slots: Result<ControlSlots<'_>, Cause>, role: &impl Role) -> bool {
     let task = role.task();
     let Ok(slots) = slots else { return false };
-    role.passes_chunks() || !task.is_idle() && task.root < task.size && role.fits(slots.shape().slot_bytes)
+    if role.passes_chunks() {
+        return task.root < task.size && role.run(&slots.shape()).is_ok();
+    }
+    !task.is_idle() && task.root < task.size && role.fits(slots.shape().slot_bytes)
 }
 
 /// Carries out a collective: a scope, a start and a wait.

@@ -43,8 +43,8 @@ pub(crate) fn try_run<'s, R: Role + Copy, T: Transport, P: Platform>(
 ) -> Option<Result<(), Error>> {
     let (Some(here), role) = (HERE, role) else { return None };
     if role.passes_chunks() {
-        let has_slots = ep.endpoint().control_slots(comm).is_ok();
-        return has_slots.then(|| drive::run(ep, comm, role, data));
+        let is_served = drive::serves(ep.endpoint().control_slots(comm), &role);
+        return is_served.then(|| drive::run(ep, comm, role, data));
     }
     let endpoint = ep.endpoint();
     let (mut slots, platform) = endpoint.control_slots_beside(comm).ok()?;

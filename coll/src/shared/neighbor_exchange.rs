@@ -365,6 +365,14 @@ impl Pair for NeighborExchange<'_> {
         1_u32.wrapping_sub(self.task.rank)
     }
 
+    fn is_taker(&self) -> bool {
+        true
+    }
+
+    fn element_bytes(&self) -> usize {
+        1
+    }
+
     fn handed(&self) -> u64 {
         self.given_bytes() as u64
     }

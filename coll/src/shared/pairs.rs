@@ -1,17 +1,18 @@
-//! Two ranks that hand each other what no slot holds: through chunks, a segment at a time, the next
-//! one written before one is read. Where both cores share a cache that is faster than to let the
-//! system read the other's memory.
+//! Two ranks that hand each other what no slot holds, or one hands it to the other: through
+//! chunks, a segment at a time, the next one written before one is read. That is faster than to let
+//! the system read the other's memory.
 
 use core::ops::Range;
 
 use aldis_kernel::ControlSlots;
-use aldis_kernel::hal::Cause;
 use aldis_kernel::hal::shared_control::ControlSlotsShape;
+use aldis_kernel::hal::{Cause, Operation};
 
-use super::blocks::Portions;
+use super::blocks::{GivenBlocks, Portions};
 use super::chunks::{ChunkRun, SEGMENTS_MAX};
 use super::{CallOutcome, Stopped, about};
-use crate::op::copy;
+use crate::op::{copy, publish};
+use crate::schedule::{Order, divide};
 
 /// Bytes of a segment: small enough that several are under way, and stay in a cache.
 const SEGMENT_BYTES: usize = 16 << 10;
@@ -32,8 +33,14 @@ pub(super) trait Pair {
     /// The other rank.
     fn other(&self) -> u32;
 
+    /// Returns true if this rank takes what the other hands over.
+    fn is_taker(&self) -> bool;
+
     /// Bytes that it hands over.
     fn handed(&self) -> u64;
+
+    /// Bytes of an element, of which a segment holds whole ones.
+    fn element_bytes(&self) -> usize;
 
     /// Bytes that it takes of one that hands over so many.
     fn taken(&self, heard: u64) -> u64;
@@ -48,7 +55,7 @@ pub(super) trait Pair {
     /// [`Cause::Stale`] for what cannot be.
     fn hand(&self, part: Range<usize>, chunk: &mut [u8], data: &[u8]) -> Result<(), Cause>;
 
-    /// Takes a part of what is handed to it from a chunk.
+    /// Takes a part of what is handed to it from a chunk, or reduces it.
     ///
     /// # Errors
     /// [`Cause::Stale`] for what cannot be, as in [`hand`](Self::hand).
@@ -63,14 +70,20 @@ pub(super) trait Pair {
     /// Before the first segment of what it hands over.
     ///
     /// # Errors
-    /// [`Cause::TooBig`] for too many segments.
+    /// [`Cause::TooBig`] for too many segments, and for an element that is larger than a chunk.
     fn run_of_two(&self, shape: &ControlSlotsShape) -> Result<ChunkRun, Cause> {
-        ChunkRun::of(SEGMENT_BYTES.min(shape.chunk_bytes as usize), self.handed() as usize)
+        let (chunk, element) = (shape.chunk_bytes as usize, self.element_bytes());
+        let (elements, _) = divide(SEGMENT_BYTES.max(element).min(chunk), element);
+        if elements == 0 {
+            return Err(Cause::TooBig { len: element as u64, max: chunk as u64 });
+        }
+        ChunkRun::of(elements.saturating_mul(element), self.handed() as usize)
     }
 
     /// Positions that their chunks take; `None` if what the other gives stands in its slot.
     fn positions_of_two(&self, run: &ChunkRun) -> Option<u32> {
-        Some(run.segments.max(segments(self.heard()?, run.segment)))
+        let heard = if self.is_taker() { self.heard()? } else { 0 };
+        Some(run.segments.max(segments(heard, run.segment)))
     }
 
     /// A step: in turn a segment is written, and the one before it is read.
@@ -128,12 +141,21 @@ impl Pair for Portions<'_> {
         1_u32.wrapping_sub(self.task.rank)
     }
 
-    fn handed(&self) -> u64 {
-        self.handed_of(self.task.bytes as u64)
+    fn is_taker(&self) -> bool {
+        self.task.reads_slot_of(self.other())
     }
 
-    fn taken(&self, _heard: u64) -> u64 {
-        self.taken_bytes(self.other()) as u64
+    fn handed(&self) -> u64 {
+        if self.task.gives() { self.handed_of(self.task.bytes as u64) } else { 0 }
+    }
+
+    fn element_bytes(&self) -> usize {
+        // What is not reduced can be cut anywhere.
+        if self.task.kernel.is_some() { self.task.element_bytes as usize } else { 1 }
+    }
+
+    fn taken(&self, heard: u64) -> u64 {
+        if self.is_taker() { self.taken_bytes(self.other()) as u64 } else { heard }
     }
 
     fn heard(&self) -> Option<u64> {
@@ -144,16 +166,25 @@ impl Pair for Portions<'_> {
         let (layout, rank) =
             if self.gives_each() { (self.divided(), self.other()) } else { (self.data, self.task.rank) };
         let (into, block) = (chunk.get_mut(..part.len()), self.block(layout, rank, self.given(data))?);
-        copy(into.ok_or(Cause::Stale)?, block.get(part).ok_or(Cause::Stale)?)
+        publish(into.ok_or(Cause::Stale)?, block.get(part).ok_or(Cause::Stale)?)
     }
 
     fn take(&self, part: Range<usize>, chunk: &[u8], data: &mut [u8]) -> Result<(), Cause> {
         let from = chunk.get(..part.len()).ok_or(Cause::Stale)?;
-        copy(self.block_mut(self.other(), data)?.get_mut(part).ok_or(Cause::Stale)?, from)
+        let Some(kernel) = self.task.kernel.filter(|_| self.task.operation != Operation::Exscan) else {
+            return copy(self.block_mut(self.other(), data)?.get_mut(part).ok_or(Cause::Stale)?, from);
+        };
+        let rank = self.task.rank;
+        let into = self.block_mut(rank, data)?.get_mut(part.clone()).ok_or(Cause::Stale)?;
+        if let Some(GivenBlocks { memory, layout }) = self.input {
+            copy(into, self.block(layout, rank, memory)?.get(part).ok_or(Cause::Stale)?)?;
+        }
+        kernel.run(into, from, if rank == 0 { Order::IntoFirst } else { Order::FromFirst })
     }
 
     fn end(&self, data: &mut [u8]) -> Result<(), Cause> {
         self.is_long.set(false);
-        self.take_own(data)
+        let is_copied = self.task.receives() && self.task.kernel.is_none();
+        if is_copied { self.take_own(data) } else { Ok(()) }
     }
 }

@@ -4,6 +4,7 @@
 
 mod blocks;
 mod by;
+mod chunks;
 mod direct;
 mod erased;
 mod hierarchy;
