@@ -129,6 +129,21 @@ static void reductions(void) {
     for (int index = 0; me == 0 && index < here * there; index++) CHECK(sum[index] == all + there * index);
 }
 
+/* All ranks of both groups share memory here. */
+static void splits(void) {
+    MPI_Comm near, none;
+    int is_inter = 0, size_there = 0;
+    MPI_Comm_split_type(between, MPI_COMM_TYPE_SHARED, -me, MPI_INFO_NULL, &near);
+    CHECK(near != MPI_COMM_NULL);
+    MPI_Comm_test_inter(near, &is_inter);
+    MPI_Comm_remote_size(near, &size_there);
+    CHECK(is_inter && size_there == there);
+    MPI_Barrier(near);
+    MPI_Comm_free(&near);
+    MPI_Comm_split_type(between, MPI_UNDEFINED, 0, MPI_INFO_NULL, &none);
+    CHECK(none == MPI_COMM_NULL);
+}
+
 /* What MPI does not have between groups is refused, on every rank alike. */
 static void refusals(void) {
     int one = 1, other = 0, class;
@@ -159,6 +174,7 @@ int main(int argc, char **argv) {
     gathers();
     exchanges();
     reductions();
+    splits();
     refusals();
     MPI_Barrier(between);
     MPI_Comm_free(&between);

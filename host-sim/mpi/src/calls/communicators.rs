@@ -232,6 +232,11 @@ mpi! { fn MPI_Comm_split_type(comm: Handle, kind: c_int, key: c_int, info: Handl
     })?;
     let created = made(comm, async move |poster, of| {
         let mut scratch = choices(&of);
+        if of.is_inter() {
+            // A node is named by the first of its processes.
+            let first = near.iter().position(|is_near| *is_near).map(|process| process as u32);
+            return Ok(inter::isplit(poster, &of, first, key, &mut scratch).await?);
+        }
         if !is_by_memory {
             return Ok(comm::isplit(poster, &of, None, key, &mut scratch).await?);
         }
