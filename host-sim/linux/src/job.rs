@@ -317,7 +317,7 @@ fn assemble(
         inboxes.attach(card.peer(), card.epoch())?;
     }
     let Node { ranks, cores, .. } = terms.node;
-    let patience = match Patience::of(ranks, cores.min(allowed_or_bound(cores)), reaches_far(terms)) {
+    let patience = match Patience::of(ranks, cores.min(allowed_or_bound(cores, ranks)), reaches_far(terms)) {
         Patience::SHARED_SOCKETS if is_over_verbs(terms) => Patience::SHARED_DEVICE,
         patience => patience,
     };
@@ -374,11 +374,12 @@ fn arena_bytes() -> Result<usize, JoinError> {
     arena::parse_bytes(&value).ok_or(JoinError::Variable { name: arena::VARIABLE, value })
 }
 
-/// Cores that the job may use as far as this process can tell: a rank that was pinned to one core
-/// has been given one of several.
-fn allowed_or_bound(cores: u32) -> u32 {
+/// Cores that the ranks of a node may use as far as this process can tell: a rank that was bound to
+/// one core, or to no more than its share of all, has been given one of several sets.
+fn allowed_or_bound(cores: u32, ranks: u32) -> u32 {
+    let share = cores.checked_div(ranks).unwrap_or(0).max(1);
     match allowed_cores().len() as u32 {
-        0 | 1 => cores,
+        allowed if allowed <= share => cores,
         allowed => allowed,
     }
 }

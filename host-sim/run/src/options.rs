@@ -112,7 +112,7 @@ pub struct Options {
     pub any_program: bool,
 
     /// Pin ranks to cores
-    #[arg(long, value_enum, default_value_t = Bind::None)]
+    #[arg(long, value_enum, default_value_t = Bind::Auto)]
     pub bind: Bind,
 
     /// Treatment of what the ranks print
@@ -165,6 +165,9 @@ pub enum TransportName {
 /// The cores on which ranks run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Bind {
+    /// Each of a host's ranks on its share of the cores, if there is a core for each and no other
+    /// job has bound its ranks to one of them
+    Auto,
     /// Each of a host's ranks on a core of its own, physical cores first, round and round
     Core,
     /// Wherever the system puts them

@@ -14,7 +14,7 @@ pub use nix::net::if_::InterfaceFlags;
 use nix::sys::socket;
 pub use nix::sys::socket::{
     AddressFamily, Backlog, ControlMessage, ControlMessageOwned, GetSockOpt, MsgFlags, RecvMsg, SetSockOpt,
-    SockFlag, SockProtocol, SockType, SockaddrLike, SockaddrStorage, sockopt,
+    SockFlag, SockProtocol, SockType, SockaddrLike, SockaddrStorage, UnixAddr, sockopt,
 };
 pub use std::net::Shutdown;
 

@@ -23,7 +23,7 @@ fn transports_are_listed() {
 fn options_are_checked() {
     run(["-n", "2", "--bogus", RANK]).says(2, &["unexpected argument '--bogus'", "--help"]);
     run(["-n", "2", "--timeout", "soon", RANK]).says(2, &["'soon'", "positive number of seconds"]);
-    run(["-n", "2", "--bind", "moon", RANK]).says(2, &["possible values: core, none"]);
+    run(["-n", "2", "--bind", "moon", RANK]).says(2, &["possible values: auto, core, none"]);
     run(["-n", "2"]).says(2, &["<PROGRAM>"]);
     run([RANK]).says(2, &["-n <N>"]);
 }

@@ -32,6 +32,18 @@ pub(crate) enum Input {
     Inherited,
 }
 
+/// The cores of the ranks of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) enum Binding {
+    /// All that the launcher has.
+    #[default]
+    Free,
+    /// One each, round and round.
+    Core,
+    /// An equal share of them each, where that is at least one and no other launcher has taken any.
+    Share,
+}
+
 /// The ranks of one node and how they are to be started.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct NodeOrder {
@@ -49,8 +61,8 @@ pub(crate) struct NodeOrder {
     pub(crate) arena_bytes: u64,
     /// The time that all ranks of the job may take to join, in ms.
     pub(crate) join_ms: u32,
-    /// True if each rank is pinned to a core.
-    pub(crate) binds: bool,
+    /// The cores that the ranks are bound to.
+    pub(crate) binding: Binding,
     /// True if the ranks' output comes to the launcher.
     pub(crate) pipes: bool,
     /// The input of rank 0.

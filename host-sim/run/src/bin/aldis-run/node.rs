@@ -15,7 +15,7 @@ use aldis_sys::event::PollFlags;
 use aldis_sys::file::{AccessFlags, access, chdir, metadata};
 use aldis_sys::signal::Signal;
 
-use crate::cores;
+use crate::cores::{self, CoreClaim};
 use crate::messages::{FromNode, Moment, NodeOrder, OutputKind, StartRefusal, ToNode};
 use crate::pipes::{Came, Pipes};
 use crate::rank::Rank;
@@ -56,6 +56,8 @@ pub(crate) struct Node {
     kill_at: Option<Instant>,
     /// Events that the launcher is to be told.
     events: Vec<FromNode>,
+    /// The cores that this launcher's ranks alone are bound to.
+    claim: CoreClaim,
 }
 
 impl Node {
@@ -74,11 +76,12 @@ impl Node {
             });
             node.job.segments.push(made.map_err(|error| no_segment(rank, bytes, error))?);
         }
-        let cores = cores::in_order();
-        let mut round = cores.iter().copied().filter(|_| order.binds).cycle();
+        let (sets, claim) = cores::of_ranks(order.binding, order.ranks as usize);
+        node.claim = claim;
+        let mut sets = sets.iter().cycle();
         for (rank, board) in (order.first..).zip(boards) {
             let (ours, theirs) = Channel::pair().map_err(no_channel)?;
-            let plan = spawn::SpawnPlan { order, rank, socket: &theirs, core: round.next() };
+            let plan = spawn::SpawnPlan { order, rank, socket: &theirs, cores: sets.next() };
             let spawned = spawn::spawn(&plan)
                 .map_err(|error| StartRefusal { text: error.to_string(), code: error.exit_code() })?;
             node.ranks.push(Rank::new(rank, board, spawned.pid, Conversation::new(rank, ours)));
@@ -132,6 +135,7 @@ impl Node {
             phase: NodePhase::Running,
             kill_at: None,
             events: Vec::new(),
+            claim: CoreClaim::default(),
         })
     }
 

@@ -7,7 +7,7 @@ use aldis_linux::wireup::TcpTerms;
 use aldis_run::hosts::{HostPlace, Share};
 use aldis_run::options::{Bind, Options, Output, TransportName};
 
-use crate::messages::{Input, NodeOrder};
+use crate::messages::{Binding, Input, NodeOrder};
 use crate::remote::{self, AgentCommands};
 
 /// Returns the way in which agents are started.
@@ -36,7 +36,11 @@ pub(crate) fn order(options: &Options, job: JobIdentity, share: &Share, left: Du
         shares_memory: !matches!(options.transport, TransportName::Tcp | TransportName::Verbs),
         arena_bytes: options.arena as u64,
         join_ms: u32::try_from(left.as_millis()).unwrap_or(u32::MAX),
-        binds: options.bind == Bind::Core,
+        binding: match options.bind {
+            Bind::Auto => Binding::Share,
+            Bind::Core => Binding::Core,
+            Bind::None => Binding::Free,
+        },
         pipes: options.output != Output::Plain || !here,
         input: if here { Input::Inherited } else { Input::Empty },
         programs: options.programs(),

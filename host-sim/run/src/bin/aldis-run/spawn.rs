@@ -128,8 +128,8 @@ pub(crate) struct SpawnPlan<'a> {
     pub(crate) rank: u32,
     /// The rank's end of its wire-up socket.
     pub(crate) socket: &'a Channel,
-    /// The core it is pinned to.
-    pub(crate) core: Option<usize>,
+    /// The cores it is bound to, if not to all that the launcher has.
+    pub(crate) cores: Option<&'a CpuSet>,
 }
 
 /// Starts one rank.
@@ -157,7 +157,7 @@ pub(crate) fn spawn(plan: &SpawnPlan<'_>) -> Result<Spawned, SpawnError> {
     if order.pipes {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
     }
-    let core = plan.core.map(core_set).transpose().map_err(|errno| failed("CPU_SET", errno.into()))?;
+    let cores = plan.cores.copied();
     let (launcher, socket) = (getpid(), plan.socket.as_fd());
     let (told, tell) = pipe().map_err(|errno| failed("pipe2", errno.into()))?;
     // SAFETY: the closure makes only system calls that are safe between fork and exec, allocates
@@ -165,7 +165,7 @@ pub(crate) fn spawn(plan: &SpawnPlan<'_>) -> Result<Spawned, SpawnError> {
     unsafe {
         let socket = BorrowedFd::borrow_raw(socket.as_raw_fd());
         command.pre_exec(move || {
-            prepare(launcher, socket, core.as_ref()).map_err(|(call, errno)| {
+            prepare(launcher, socket, cores.as_ref()).map_err(|(call, errno)| {
                 // If that fails too, it is told of the program alone.
                 let _ = write(&tell, &[call as u8]);
                 errno.into()
@@ -187,7 +187,7 @@ pub(crate) fn spawn(plan: &SpawnPlan<'_>) -> Result<Spawned, SpawnError> {
 
 /// Makes the child what a rank is to be. Makes only calls that are safe between fork and exec, and
 /// allocates nothing.
-fn prepare(launcher: Pid, socket: BorrowedFd<'_>, core: Option<&CpuSet>) -> Result<(), (Call, Errno)> {
+fn prepare(launcher: Pid, socket: BorrowedFd<'_>, cores: Option<&CpuSet>) -> Result<(), (Call, Errno)> {
     let at = |call| move |errno| (call, errno);
     set_pdeathsig(Signal::SIGKILL).map_err(at(Call::Prctl))?;
     if getppid() != launcher {
@@ -201,17 +201,11 @@ fn prepare(launcher: Pid, socket: BorrowedFd<'_>, core: Option<&CpuSet>) -> Resu
         // SAFETY: the default action runs no code of this process.
         unsafe { signal(forwarded, SigHandler::SigDfl) }.map_err(at(Call::Sigaction))?;
     }
-    if let Some(core) = core {
-        sched_setaffinity(Pid::from_raw(0), core).map_err(at(Call::SchedSetaffinity))?;
+    if let Some(cores) = cores {
+        sched_setaffinity(Pid::from_raw(0), cores).map_err(at(Call::SchedSetaffinity))?;
     }
     fcntl(socket, FcntlArg::F_SETFD(FdFlag::empty())).map_err(at(Call::Fcntl))?;
     Ok(())
-}
-
-fn core_set(core: usize) -> Result<CpuSet, Errno> {
-    let mut set = CpuSet::new();
-    set.set(core)?;
-    Ok(set)
 }
 
 #[cfg(test)]
@@ -224,7 +218,7 @@ mod tests {
         let program =
             LaunchedProgram { ranks: 1, command: vec![program.into()], ..LaunchedProgram::default() };
         let order = NodeOrder { programs: vec![program], ..NodeOrder::default() };
-        spawn(&SpawnPlan { order: &order, rank: 0, socket: &rank, core: None }).unwrap_err()
+        spawn(&SpawnPlan { order: &order, rank: 0, socket: &rank, cores: None }).unwrap_err()
     }
 
     #[test]

@@ -39,7 +39,7 @@ Options of the job:
   -configfile FILE      programs with their options, one a line; also -app
   -timeout SECONDS      ends the job after so long, with exit code 124; also MPIEXEC_TIMEOUT
   -transport NAME       auto, shm or tcp; also ALDIS_MPI_TRANSPORT
-  -bind-to core|none    pins ranks to cores
+  -bind-to core|none    a core for each rank, or all cores for all; else each has its share of them
   -iface NAME,...       interfaces for TCP
   -version, -V          says which version this is
   -l                    puts each rank in front of its lines; also -prepend-rank, -tag-output
