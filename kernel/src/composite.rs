@@ -18,14 +18,14 @@ use aldis_hal::{
 pub struct Composite<A, B> {
     first: A,
     second: B,
-    /// The transport that an odd event of a budget is for; they take turns.
-    turn: bool,
+    /// The number of polls so far, which says which transport an odd event of a budget is for.
+    polls: u8,
 }
 
 impl<A: Transport, B: Transport> Composite<A, B> {
     /// Prefers `first`.
     pub const fn new(first: A, second: B) -> Self {
-        Self { first, second, turn: false }
+        Self { first, second, polls: 0 }
     }
 
     /// The preferred transport.
@@ -96,6 +96,9 @@ const fn untagged(RegionId(handle): RegionId) -> (bool, RegionId) {
     (handle.slot & 1 == 1, RegionId(Handle { slot: handle.slot >> 1, ..handle }))
 }
 
+/// Polls of which one has an odd event for the second transport.
+const SECONDS_TURN: u8 = 8;
+
 /// Gather entries that are handed to a transport at most.
 const GATHER_MAX: usize = 16;
 
@@ -163,10 +166,11 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
 
     #[inline(always)]
     fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
-        // The first leaves the second at least half of the budget; an odd event is for each in
-        // turn.
-        self.turn = !self.turn;
-        let share = if self.turn { budget.div_ceil(2) } else { budget / 2 };
+        // The first leaves the second at least half of the budget, but for an odd event, which is
+        // the second's in one of some polls: a look for one message finds the first's as a rule.
+        self.polls = self.polls.wrapping_add(1);
+        let is_seconds = self.polls.is_multiple_of(SECONDS_TURN);
+        let share = if is_seconds { budget / 2 } else { budget.div_ceil(2) };
         let handled = self.first.poll(share, now, sink);
         handled + self.second.poll(budget - handled, now, sink)
     }

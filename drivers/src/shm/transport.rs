@@ -284,6 +284,7 @@ impl Transport for Shm<'_> {
         "shm"
     }
 
+    #[inline]
     fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
         match self.lanes.get(peer.index()).map(|lane| lane.state) {
             Some(LaneState::Open) => Ok(&self.caps),

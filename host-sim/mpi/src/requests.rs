@@ -24,6 +24,7 @@ use crate::fault::CallFault;
 use crate::ffi::Region;
 use crate::objects::topologies::CommTopology;
 use crate::objects::used_types::{self, UsedTypes};
+use crate::process::engine::ProcessEngine;
 use crate::process::handles::{HandleKind, HandleTable};
 use crate::process::scope::StaticScope;
 use crate::process::spare::Spare;
@@ -345,6 +346,34 @@ fn take_kept(handle: Handle) -> (Handle, Result<Status, CallFault>) {
     let (comm, stage) = (operated.comm, core::mem::replace(&mut operated.stage, RequestStage::Idle));
     drop(requests);
     (comm, stage.result().and_then(|status| finish_in_place(handle, status)))
+}
+
+/// Returns true if a request is of a persistent message.
+fn is_kept_message(handle: Handle) -> bool {
+    REQUESTS.borrow().get(handle).is_some_and(|operated| matches!(operated.work, Work::Message(_)))
+}
+
+/// Waits for a persistent message, which ends well, and takes its status; `None` if it does not, or
+/// the request is none: then the general way finds out.
+fn take_kept_message(engine: &mut ProcessEngine, handle: Handle) -> Option<Status> {
+    let mut requests = REQUESTS.borrow_mut();
+    let RequestEntry { stage, work: Work::Message(message), .. } = requests.get_mut(handle)? else {
+        return None;
+    };
+    match stage {
+        RequestStage::Active => match engine.scope.wait_for(message) {
+            Ok(status) => {
+                *stage = RequestStage::Idle;
+                Some(status.into())
+            }
+            Err(error) => {
+                *stage = RequestStage::Over(Err(error.into()));
+                None
+            }
+        },
+        RequestStage::Idle => Some(Status::EMPTY),
+        RequestStage::Over(_) => None,
+    }
 }
 
 /// Does what is left to do with the result of an operation that stays.

@@ -4,13 +4,14 @@
 use aldis_hal::{Activity, Cause, Handle, Operation, PeerId, Platform, Transport};
 
 use crate::api::endpoint::{BUDGET, Endpoint};
+use crate::engine::fast_path::Posting;
 use crate::engine::state::{Engine, Started};
 use crate::error::{Error, Failed};
 use crate::memory::buffer::UserBuffer;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::tables::comm::Comm;
 use crate::tables::list::{InScope, List};
-use crate::tables::request::Key;
+use crate::tables::request::{Backing, Key};
 
 /// The subject of a call.
 #[derive(Clone, Copy)]
@@ -132,7 +133,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         kept: &mut List<InScope>,
     ) -> Handle {
         let Ok((pattern, peer)) = self.pattern(comm, from, tag) else { return Handle::default() };
-        self.engine.try_post(pattern, peer, buffer, kept).unwrap_or_default()
+        let posting = Posting { pattern, peer, buffer, backing: Backing::Plain };
+        self.engine.try_post(posting, kept).unwrap_or_default()
     }
 
     /// Starts a receive. The caller answers for `buffer`: nothing else touches it until the request
@@ -192,7 +194,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
 
     /// Returns the key of the messages that a receive or a probe takes, and the peer if it names
     /// one. The transport is told which peer it waits for.
-    #[inline]
+    #[cfg_attr(feature = "fast-paths", inline(always))]
+    #[cfg_attr(not(feature = "fast-paths"), inline)]
     pub(crate) fn pattern(
         &mut self,
         comm: &Comm,

@@ -36,6 +36,7 @@ impl Signature {
     /// All-zero: the signature of a slot that is free, never of a type.
     pub(super) const UNUSED: Self = Self { elements: 0, hash: 0, shift: 0, uniform: None };
 
+    #[inline]
     pub(super) const fn of(basic: Basic) -> Self {
         Self { elements: 1, hash: basic.code() as u64, shift: BASE, uniform: Some(basic) }
     }
@@ -66,6 +67,7 @@ impl Signature {
     }
 
     /// Returns what [`folded`](Self::folded) is of `count` such sequences.
+    #[inline]
     pub(super) fn repeated(&self, count: u64) -> u32 {
         match self.uniform {
             Some(basic) => folded(basic, self.elements.wrapping_mul(count)),
@@ -102,6 +104,7 @@ impl Signature {
     }
 }
 
+#[inline]
 const fn folded(basic: Basic, elements: u64) -> u32 {
     (basic.code() as u32) << COUNT_BITS | elements as u32 & ((1 << COUNT_BITS) - 1)
 }

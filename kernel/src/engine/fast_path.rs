@@ -19,7 +19,16 @@ use crate::tables::comms::SendTarget;
 use crate::tables::elements::Plain;
 use crate::tables::list::{InScope, List};
 use crate::tables::peer::Peer;
-use crate::tables::request::{Key, State};
+use crate::tables::request::{Backing, Key, State};
+
+/// A receive that is to be posted.
+pub(crate) struct Posting {
+    pub(crate) pattern: Key,
+    /// The peer, if the receive names one.
+    pub(crate) peer: Option<PeerId>,
+    pub(crate) buffer: UserBuffer,
+    pub(crate) backing: Backing,
+}
 
 impl Engine<'_> {
     /// Sends an eager message to its target, with the signature of its elements if it is typed, if
@@ -57,9 +66,7 @@ impl Engine<'_> {
     #[inline(always)]
     pub(crate) fn try_post(
         &mut self,
-        pattern: Key,
-        peer: Option<PeerId>,
-        buffer: UserBuffer,
+        Posting { pattern, peer, buffer, backing }: Posting,
         kept: &mut List<InScope>,
     ) -> Option<Handle> {
         if !FAST_PATHS {
@@ -75,6 +82,7 @@ impl Engine<'_> {
         }
         let (handle, request) = self.requests.take()?;
         request.start(State::Posted, pattern, peer.unwrap_or_default(), pattern.source, buffer);
+        request.backing = backing;
         let in_bin = self.matcher.join(handle.slot, request, &pattern);
         let in_scope = kept.join(handle.slot, &mut request.scope);
         self.counters.requests_peak = self.requests.used_end();

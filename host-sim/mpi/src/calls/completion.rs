@@ -10,7 +10,8 @@ use crate::abi::{Handle, MPI_COMM_SELF, MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEF
 use crate::fault::CallFault;
 use crate::ffi::{Array, Ptr};
 use crate::objects::errors;
-use crate::requests::{messages, peek, take, watch_active, watch_all};
+use crate::requests::messages::{self, Looked};
+use crate::requests::{peek, take, watch_active, watch_all};
 
 /// Takes the result of a request for the program: its status, and a failure for the error handler
 /// of its communicator.
@@ -79,6 +80,10 @@ mpi! { fn MPI_Wait(request: Ptr<Handle>, status: Ptr<Status>) -> c_int {
         if let Some(found) = messages::try_wait(handle)? {
             return finish_well(request, status, found);
         }
+        if let Some(found) = messages::try_wait_kept(handle)? {
+            write_status(status, found)?;
+            return Ok(MPI_SUCCESS);
+        }
         watch_all(core::iter::once(handle), true)?;
         finish_one("MPI_Wait", request, status)
     }))
@@ -86,9 +91,16 @@ mpi! { fn MPI_Wait(request: Ptr<Handle>, status: Ptr<Status>) -> c_int {
 
 mpi! { fn MPI_Test(request: Ptr<Handle>, flag: Ptr<c_int>, status: Ptr<Status>) -> c_int {
     code_of_call("MPI_Test", request.get().and_then(|handle| {
-        if let Some(found) = messages::try_test(handle)? {
-            flag.set(1)?;
-            return finish_well(request, status, found);
+        match messages::test(handle)? {
+            Looked::Over(found) => {
+                flag.set(1)?;
+                return finish_well(request, status, found);
+            }
+            Looked::Under => {
+                flag.set(0)?;
+                return Ok(MPI_SUCCESS);
+            }
+            Looked::Other => {}
         }
         let is_over = watch_all(core::iter::once(handle), false)?;
         flag.set(is_over.into())?;

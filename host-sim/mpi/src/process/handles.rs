@@ -47,6 +47,12 @@ pub(crate) const fn pack(kind: HandleKind, slot: u32, generation: u32) -> Handle
     ((kind as usize) << SLOT_BITS) | (generation as usize) << (SLOT_BITS + KIND_BITS) | slot as usize
 }
 
+/// Returns true if a handle is of this kind, or of nothing that was made.
+#[inline(always)]
+pub(crate) const fn is_of(handle: Handle, kind: HandleKind) -> bool {
+    handle >> SLOT_BITS & ((1 << KIND_BITS) - 1) == kind as usize
+}
+
 /// The slot of a handle.
 #[inline(always)]
 pub(crate) const fn slot_of(handle: Handle) -> u32 {

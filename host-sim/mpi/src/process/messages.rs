@@ -1,5 +1,5 @@
-//! Messages under way, by the slots of their requests in the kernel: a handle of the program's is the
-//! kernel's, and all that is kept beside it is the communicator whose error handler is called.
+//! Messages under way, by the slots of their requests in the kernel: a handle of the program's is
+//! the kernel's, and all that is kept beside it is the communicator whose error handler is called.
 
 use core::ffi::c_int;
 

@@ -1,7 +1,8 @@
 //! This module holds `unsafe` code: state of the process; requests are made of their handles.
 //!
-//! Messages under way, whose handles are the kernel's requests: there is nothing of them here. Sends
-//! that are over at once share one handle; receives that are keep their status until it is taken.
+//! Messages under way, whose handles are the kernel's requests: there is nothing of them here.
+//! Sends that are over at once share one handle; receives that are keep their status until it is
+//! taken.
 
 use core::cell::RefCell;
 use core::ffi::c_int;
@@ -10,13 +11,14 @@ use aldis_kernel::Request;
 use aldis_kernel::plane::Started;
 use aldis_kernel::plane::prelude::*;
 
-use super::waiting::is_alone;
+use super::waiting::{BUDGET, is_alone};
+use super::{is_kept_message, take_kept_message};
 use crate::abi::{Handle, MPI_COMM_NULL, MPI_ERR_NO_MEM, MPI_REQUEST_NULL, Status};
 use crate::fault::CallFault;
 use crate::ffi::Array;
 use crate::process::Owned;
 use crate::process::engine::{self, ProcessEngine};
-use crate::process::handles::{HandleKind, HandleTable, is_int_of, pack};
+use crate::process::handles::{HandleKind, HandleTable, is_int_of, is_of, pack};
 use crate::process::messages::MessageNotes;
 use crate::process::scope::StaticScope;
 
@@ -167,6 +169,15 @@ pub(super) fn are_over_on(ProcessEngine { scope, messages, .. }: &mut ProcessEng
     })
 }
 
+/// The outcome of a look at a message by a call that has the endpoint to itself.
+pub(crate) enum Looked {
+    /// The message has ended well, and its status has been taken.
+    Over(Status),
+    Under,
+    /// The request is no message, or one that has failed: for the general way.
+    Other,
+}
+
 /// Waits for a message and takes its status, if the call has the endpoint to itself and the message
 /// ends well. `None` if not: then it is no message, or the general way finds out.
 #[inline(always)]
@@ -183,13 +194,39 @@ pub(crate) fn try_wait(handle: Handle) -> Result<Option<Status>, CallFault> {
     })
 }
 
-/// Takes the status of a message that has ended well, if the call has the endpoint to itself.
-#[inline(always)]
-pub(crate) fn try_test(handle: Handle) -> Result<Option<Status>, CallFault> {
-    if handle == SENT {
-        return Ok(Some(Status::EMPTY));
+/// Waits for a persistent message in the same way; its handle stays.
+pub(crate) fn try_wait_kept(handle: Handle) -> Result<Option<Status>, CallFault> {
+    if !is_alone() || !is_of(handle, HandleKind::Request) {
+        return Ok(None);
     }
-    engine::with(|engine| Ok(take_message(engine, handle, false).map(Status::of_received)))
+    engine::with(|engine| {
+        engine.reap();
+        Ok(take_kept_message(engine, handle))
+    })
+}
+
+/// Looks at a message, after a poll if it is not over at once, and takes its status if it is.
+#[inline]
+pub(crate) fn test(handle: Handle) -> Result<Looked, CallFault> {
+    if handle == SENT {
+        return Ok(Looked::Over(Status::EMPTY));
+    }
+    if !is_alone() {
+        return Ok(Looked::Other);
+    }
+    engine::with(|engine| {
+        let mut taken = take_message(engine, handle, false);
+        if taken.is_none() {
+            let Some(request) = engine.message(handle) else { return Ok(Looked::Other) };
+            engine.scope.poll(BUDGET);
+            engine.reap();
+            taken = take_message(engine, handle, false);
+            if taken.is_none() && !engine.scope.is_over(&request) {
+                return Ok(Looked::Under);
+            }
+        }
+        Ok(taken.map_or(Looked::Other, |status| Looked::Over(Status::of_received(status))))
+    })
 }
 
 /// Takes the status of a message that ends well, after it has waited for it if it `waits`.
@@ -220,23 +257,25 @@ pub(crate) fn wait_in_order(
     }
     engine::with(|engine| {
         engine.reap();
-        let mut is_checked = false;
+        let (mut is_checked, asks) = (false, statuses.len() > 0);
         for (index, handle) in handles.iter().enumerate() {
-            if handle == MPI_REQUEST_NULL || handle == SENT {
+            if handle != MPI_REQUEST_NULL && handle != SENT {
+                match take_message(engine, handle, false) {
+                    Some(found) if asks => statuses.set(index, Status::of_received(found)),
+                    Some(_) => {}
+                    None if wait_for_one(
+                        engine,
+                        handles.behind(index),
+                        statuses.behind(index),
+                        &mut is_checked,
+                    ) =>
+                    {
+                        continue;
+                    }
+                    None => return Ok(index),
+                }
+            } else if asks {
                 statuses.set(index, Status::EMPTY);
-            } else {
-                let mut found = take_message(engine, handle, false);
-                if found.is_none() {
-                    is_checked = is_checked || are_messages(engine, handles.behind(index));
-                    found = if is_checked { take_message(engine, handle, true) } else { None };
-                }
-                match found {
-                    Some(found) => statuses.set(index, Status::of_received(found)),
-                    None => match RECEIVED.borrow_mut().remove(handle) {
-                        Some(status) => statuses.set(index, status),
-                        None => return Ok(index),
-                    },
-                }
             }
             handles.set(index, MPI_REQUEST_NULL);
         }
@@ -244,8 +283,47 @@ pub(crate) fn wait_in_order(
     })
 }
 
-/// Returns true if all requests are of messages, or null.
-#[cold]
+/// Waits for the first of some requests, if it is a message that ends well, and takes its status.
+/// Before it waits, it looks once at all of them.
+#[inline(never)]
+fn wait_for_one(
+    engine: &mut ProcessEngine,
+    handles: Array<'_, Handle>,
+    statuses: Array<'_, Status>,
+    is_checked: &mut bool,
+) -> bool {
+    let Some(handle) = handles.get(0) else { return false };
+    let received =
+        if is_of(handle, HandleKind::Received) { RECEIVED.borrow_mut().remove(handle) } else { None };
+    if received.is_none() {
+        *is_checked = *is_checked || are_messages(engine, handles);
+        if !*is_checked {
+            return false;
+        }
+    }
+    let waited = || take_message(engine, handle, true).map(Status::of_received);
+    if let Some(found) = received.or_else(waited) {
+        statuses.set(0, found);
+        handles.set(0, MPI_REQUEST_NULL);
+        return true;
+    }
+    match take_kept_message(engine, handle) {
+        Some(found) => {
+            statuses.set(0, found);
+            true
+        }
+        None => false,
+    }
+}
+
+/// Returns true if all requests are of messages, persistent or not, or null.
+#[inline(never)]
 fn are_messages(engine: &mut ProcessEngine, handles: Array<'_, Handle>) -> bool {
-    handles.iter().all(|handle| handle == MPI_REQUEST_NULL || is_one(engine, handle))
+    handles.iter().all(|handle| {
+        handle == MPI_REQUEST_NULL
+            || handle == SENT
+            || engine.message(handle).is_some()
+            || RECEIVED.borrow().get(handle).is_some()
+            || is_kept_message(handle)
+    })
 }

@@ -91,7 +91,7 @@ pub(crate) fn watch_active(
 ) -> Result<Option<Vec<usize>>, CallFault> {
     check_all(handles.iter())?;
     let (mut over, mut is_any_active) = (Vec::new(), false);
-    look_until(waits, |requests, notes, scope| {
+    look_until(waits, true, |requests, notes, scope| {
         for (index, handle) in handles.iter().enumerate().filter(|(_, handle)| *handle != MPI_REQUEST_NULL) {
             if over.len() == most {
                 break;
@@ -115,8 +115,9 @@ pub(crate) fn watch_all(
     waits: bool,
 ) -> Result<bool, CallFault> {
     check_all(handles.clone())?;
+    let several = handles.len() > 1;
     let mut pending = handles.next();
-    look_until(waits, |requests, notes, scope| {
+    look_until(waits, several, |requests, notes, scope| {
         while let Some(handle) = pending {
             if !is_over(requests, notes, scope, handle)? {
                 return Ok(false);
@@ -142,10 +143,11 @@ fn check_all(mut handles: impl Iterator<Item = Handle>) -> Result<(), CallFault>
     })
 }
 
-/// Polls and looks, once or until it is `enough`. A call is given all that is there before the
-/// first look.
+/// Polls and looks, once or until it is `enough`. A call that waits for several is given all that
+/// is there before the first look.
 fn look_until(
     waits: bool,
+    several: bool,
     mut enough: impl FnMut(
         &mut HandleTable<RequestEntry>,
         &MessageNotes,
@@ -161,7 +163,7 @@ fn look_until(
     if waits && is_alone() {
         engine::with(|engine| {
             let activity = Activity { operation: Operation::Wait, ..Activity::default() };
-            let (notes, mut polls) = (&engine.messages, true);
+            let (notes, mut polls) = (&engine.messages, several);
             let looked = engine.scope.wait_until(activity, |scope| {
                 // The waiting thread polls between two looks.
                 let looked = look(notes, scope, core::mem::replace(&mut polls, false));
@@ -232,7 +234,7 @@ impl Drop for Wait {
 const NOTE_AFTER: u32 = 128;
 
 /// Events that a look handles at most.
-const BUDGET: u32 = 64;
+pub(super) const BUDGET: u32 = 64;
 
 /// Drives what is under way, without waiting.
 pub(crate) fn poll() -> Result<(), CallFault> {

@@ -313,7 +313,8 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     /// [`Cause::TooBig`] if the memory does not reach as far as the data, [`Cause::Stale`] for a
     /// type that was freed, a full request table; the rest as [`isend`](Self::isend) and
     /// [`Endpoint::send_typed`].
-    #[inline]
+    #[cfg_attr(feature = "fast-paths", inline(always))]
+    #[cfg_attr(not(feature = "fast-paths"), inline)]
     pub fn isend_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
@@ -326,7 +327,8 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     }
 
     /// See [`ScopePlane::start_send_typed`](crate::plane::ScopePlane::start_send_typed).
-    #[inline]
+    #[cfg_attr(feature = "fast-paths", inline(always))]
+    #[cfg_attr(not(feature = "fast-paths"), inline)]
     pub(crate) fn start_send_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
@@ -341,7 +343,18 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
                 return Ok(Request::new(Stage::Done(Status { source: to, tag, bytes })));
             }
         }
-        let started = endpoint.queue_send_typed(comm, &data.data, to, tag)?;
+        self.queue_send_typed(comm, &data.data, to, tag)
+    }
+
+    #[inline(never)]
+    fn queue_send_typed(
+        &mut self,
+        comm: &Comm,
+        data: &Elements,
+        to: Rank,
+        tag: Tag,
+    ) -> Result<Request<'scope>, Failed> {
+        let started = self.within.endpoint.queue_send_typed(comm, data, to, tag)?;
         Ok(self.keep(started))
     }
 
@@ -351,7 +364,8 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     /// [`Cause::TooBig`] if the memory does not reach as far as the data, [`Cause::Stale`] for a
     /// type that was freed, a full request table; the rest as [`irecv`](Self::irecv) and
     /// [`Endpoint::recv_typed`].
-    #[inline]
+    #[cfg_attr(feature = "fast-paths", inline(always))]
+    #[cfg_attr(not(feature = "fast-paths"), inline)]
     pub fn irecv_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
@@ -364,7 +378,8 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     }
 
     /// See [`ScopePlane::start_recv_typed`](crate::plane::ScopePlane::start_recv_typed).
-    #[inline]
+    #[cfg_attr(feature = "fast-paths", inline(always))]
+    #[cfg_attr(not(feature = "fast-paths"), inline)]
     pub(crate) fn start_recv_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
@@ -380,7 +395,18 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
                 return Ok(Request::new(Stage::Pending(handle)));
             }
         }
-        let started = endpoint.start_recv_typed(comm, &into.room, from, tag)?;
+        self.find_message_typed(comm, &into.room, from, tag)
+    }
+
+    #[inline(never)]
+    fn find_message_typed(
+        &mut self,
+        comm: &Comm,
+        into: &ElementsMut,
+        from: Source,
+        tag: TagMatch,
+    ) -> Result<Request<'scope>, Failed> {
+        let started = self.within.endpoint.start_recv_typed(comm, into, from, tag)?;
         Ok(self.keep(started))
     }
 

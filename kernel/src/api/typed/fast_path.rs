@@ -10,6 +10,7 @@ use crate::api::endpoint::Endpoint;
 use crate::api::poll_rounds::Within;
 use crate::counters::count;
 use crate::datatype::Form;
+use crate::engine::fast_path::Posting;
 use crate::engine::send_queue::CREDIT_LOOK;
 use crate::engine::state::{ArmedRecv, Engine};
 use crate::error::Failed;
@@ -176,13 +177,12 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         kept: &mut List<InScope>,
     ) -> Option<Handle> {
         let PlainData { elements, buffer } = self.engine.plain(into.memory, &into.place)?;
-        let (pattern, peer) = self.pattern(comm, from, tag).ok()?;
-        let engine = &mut self.engine;
-        let held = engine.conversion.as_mut()?.types.hold_plain(elements.datatype, into.place.count)?;
-        let handle = engine.try_post(pattern, peer, UserBuffer::scattered(buffer.len()), kept)?;
+        let types = &mut self.engine.conversion.as_mut()?.types;
+        let held = types.hold_plain(elements.datatype, into.place.count)?;
         let layout = ElementsLayout::of_plain(held, buffer, elements.signature);
-        engine.requests.get(handle)?.backing = Backing::Typed(layout);
-        Some(handle)
+        let (pattern, peer) = self.pattern(comm, from, tag).ok()?;
+        let (buffer, backing) = (UserBuffer::scattered(buffer.len()), Backing::Typed(layout));
+        self.engine.try_post(Posting { pattern, peer, buffer, backing }, kept)
     }
 }
 
