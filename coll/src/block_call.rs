@@ -11,14 +11,14 @@ use zerocopy::IntoBytes;
 use crate::algorithms::algorithms;
 use crate::algorithms::blocks::alltoall::InPlace;
 use crate::blocking_endpoint::BlockingEndpoint;
-use crate::collective::{BlockMemory, CallMemory, Collective, Input, Planned};
+use crate::collective::{BlockMemory, CallMemory, Collective, Input, Planned, Started};
 use crate::layout::{Block, Layout};
 use crate::op::{Element, Kernel};
 use crate::route::StartMode;
 use crate::schedule::{Algorithm, Schedule, divide};
 use crate::select::slots::slot_elements;
 use crate::select::{Call, CallSpec, Choice, Options};
-use crate::shared::{self, GivenBlocks, Portions, StartedRole, Task};
+use crate::shared::{self, GivenBlocks, Portions, Task};
 
 /// A collective on blocks, described and not yet begun. It is [run](Self::run),
 /// [started](Self::start), or made to be started many times ([`persistent`](Self::persistent)).
@@ -215,42 +215,28 @@ impl<'m> BlockCall<'m> {
     /// # Errors
     /// Those of [`start`](Self::start).
     pub fn begin<T: Transport, P: Platform>(
-        mut self,
+        self,
         scope: &mut Scope<'m, '_, '_, T, P>,
         comm: &Comm,
         mode: StartMode,
     ) -> Result<Collective<'m>, Error> {
-        self.divided = self.division(comm);
-        let planned = self.planned(comm).in_mode(mode);
-        if T::HAS_CONTROL_SLOTS
-            && matches!(mode, StartMode::Waited | StartMode::Driven)
-            && let Some(portions) = self.portions_of_all(scope, comm)
-            && (mode == StartMode::Waited || !portions.passes())
-        {
-            return planned.begin_in_slots(scope, comm, self.lent(), StartedRole::Blocks(portions));
-        }
-        Collective::begin(scope, comm, planned, self.lent())
+        self.launch(scope, comm, mode)?.into_collective(scope)
     }
 
-    /// Returns this rank's part in it by control slots, if it is for them and every rank knows so.
-    fn portions_of_all<T: Transport, P: Platform>(
-        &mut self,
+    /// Begins it like [`begin`](Self::begin), but as what it is: by control slots or by messages.
+    ///
+    /// # Errors
+    /// Those of [`start`](Self::start).
+    #[inline]
+    pub fn launch<T: Transport, P: Platform>(
+        mut self,
         scope: &mut Scope<'m, '_, '_, T, P>,
         comm: &Comm,
-    ) -> Option<Portions<'m>> {
-        use Operation::{Allgather, Alltoall, Gather, ReduceScatterBlock, Scatter};
-        if !matches!(self.call.operation, Gather | Scatter | Allgather | Alltoall | ReduceScatterBlock) {
-            return None;
-        }
-        let call = self.of(comm, self.count(comm).ok()?);
-        let input: &'m [u8] = match core::mem::replace(&mut self.input, Input::NONE) {
-            Input::Shown(input) => input,
-            Input::Lent(input) => input,
-        };
-        self.input = Input::Shown(input);
-        let portions = self.portions(comm, &call, input);
-        let is_for_slots = self.options.tries_slots(scope.tuning(comm), &call, &[]);
-        (is_for_slots && shared::serves(scope.control_slots(comm), &&portions)).then_some(portions)
+        mode: StartMode,
+    ) -> Result<Started<'m>, Error> {
+        self.divided = self.division(comm);
+        let planned = self.planned(comm).in_mode(mode);
+        Collective::begin(scope, comm, planned, self.lent())
     }
 
     /// Returns this rank's part in it by control slots.

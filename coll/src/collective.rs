@@ -47,15 +47,16 @@ use crate::blocking_endpoint::BlockingEndpoint;
 use crate::layout::Layout;
 use crate::op::Kernel;
 pub use crate::route::StartMode;
-use crate::route::{Beginning, Route, RouteFacts, RouteQuery};
+use crate::route::{Beginning, Route, RouteFacts, RouteQuery, SlotData};
 use crate::schedule::{Instance, Schedule, Step};
 pub use crate::select::LANES;
 use crate::select::{Call, CallSpec, Options, Plan};
-use crate::shared::{self, FlatCollective, StartedRole};
+use crate::shared::{self, GivenBlocks, StartedRole};
 use crate::tag;
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Failed, Lent, LentMut, Scope, Tag};
+pub use control_slots::{SlotCollective, Started};
 pub use input::Input;
 use lane::{LaneStage, Lanes, Messages, SegmentLane, no_messages};
 pub(crate) use peers::Over;
@@ -79,6 +80,18 @@ impl<'m> CallMemory<'m> {
     /// Data that are one stretch, and scratch.
     pub(crate) const fn stretch(data: &'m mut [u8], scratch: &'m mut [u8]) -> Self {
         Self { data, scratch, blocks: BlockMemory::NONE }
+    }
+
+    /// Returns the data as control slots hold them. What is given is only read from then on.
+    #[inline]
+    fn in_slots(&mut self) -> SlotData<'m> {
+        let [layout, given] = self.blocks.layouts;
+        if let Layout::Whole = layout {
+            return SlotData::Stretch(self.data.len());
+        }
+        let memory = self.blocks.input.show();
+        let given = if let Layout::Whole = given { None } else { Some(GivenBlocks { memory, layout: given }) };
+        SlotData::Blocks(self.data.len(), layout, given)
     }
 }
 
@@ -159,11 +172,20 @@ impl Planned {
         }
     }
 
-    /// Returns the route on a communicator.
-    fn route<F: RouteFacts>(&self, facts: &mut F, comm: &Comm) -> Route {
-        match self.settled {
-            Some(plan) => plan.map_or_else(Route::Refused, Route::Messages),
-            None => self.query.route(facts, comm),
+    /// Returns the route on a communicator of a call on this memory.
+    #[inline]
+    fn route<'m, F: RouteFacts>(
+        &self,
+        facts: &mut F,
+        comm: &Comm,
+        lent: &mut CallMemory<'m>,
+    ) -> Route<'m> {
+        match (self.settled, self.query.beginning) {
+            (Some(plan), _) => plan.map_or_else(Route::Refused, Route::Messages),
+            (None, Beginning::Started(StartMode::Waited | StartMode::Driven)) => {
+                self.query.route(facts, comm, lent.in_slots())
+            }
+            _ => self.query.route(facts, comm, SlotData::Untold),
         }
     }
 
@@ -173,17 +195,18 @@ impl Planned {
         self,
         ep: &mut impl BlockingEndpoint<'s, T, P>,
         comm: &Comm,
-        lent: CallMemory<'_>,
+        mut lent: CallMemory<'_>,
     ) -> Result<(), Error> {
-        let route = self.route(ep.endpoint(), comm);
+        let route = self.route(ep.endpoint(), comm, &mut lent);
         if T::HAS_CONTROL_SLOTS
-            && let Route::Slots(task, _) = route
+            && let Route::Slots(StartedRole::Stretch(task), _) = route
         {
             return shared::run(ep, comm, task, lent.data);
         }
+        let plan = route.messages();
         let done = ep.enter(|scope| {
             let memory = CollectiveMemory::new(scope, &self, lent);
-            let ready = self.ready(scope, comm, route.messages(), &memory)?;
+            let ready = self.ready(scope, comm, plan, &memory)?;
             // Where it stays: it is long.
             let mut begun = Collective::new(comm, ready, self.call().operation, memory);
             begun.launch(scope)?;
@@ -283,7 +306,7 @@ pub struct Collective<'scope> {
     /// Each lane's.
     messages: [Messages<'scope>; LANES],
     /// The progress by control slots, if it is carried out by them.
-    flat: Option<FlatCollective<StartedRole<'scope>>>,
+    flat: Option<SlotCollective<'scope>>,
     watch: Watch,
 }
 
@@ -296,16 +319,20 @@ impl<'scope> Collective<'scope> {
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
         planned: Planned,
-        lent: CallMemory<'scope>,
-    ) -> Result<Self, Error> {
-        let route = planned.route(scope, comm);
-        let memory = CollectiveMemory::new(scope, &planned, lent);
+        mut lent: CallMemory<'scope>,
+    ) -> Result<Started<'scope>, Error> {
+        let route = planned.route(scope, comm, &mut lent);
         if T::HAS_CONTROL_SLOTS
-            && let Route::Slots(task, _) = route
+            && let Route::Slots(role, _) = route
         {
-            return planned.start_in_slots(scope, comm, memory, StartedRole::Stretch(task));
+            let data = scope.lend(lent.data);
+            return SlotCollective::begin(scope, comm, data, role).map(Started::InSlots);
         }
-        planned.begin(scope, comm, route.messages(), memory).map_err(|Failed| *scope.failure())
+        let memory = CollectiveMemory::new(scope, &planned, lent);
+        match planned.begin(scope, comm, route.messages(), memory) {
+            Ok(begun) => Ok(Started::ByMessages(begun)),
+            Err(Failed) => Err(*scope.failure()),
+        }
     }
 
     /// Before its first message.
@@ -371,6 +398,18 @@ impl<'scope> Collective<'scope> {
         scope: &mut Scope<'scope, '_, '_, T, P>,
     ) -> Result<bool, Error> {
         scope.poll(POLL_BUDGET);
+        self.progress(scope)
+    }
+
+    /// Drives it like [`test`](Self::test), but without a poll, for a caller that drives several.
+    ///
+    /// # Errors
+    /// Those of [`test`](Self::test).
+    #[inline]
+    pub fn progress<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+    ) -> Result<bool, Error> {
         match self.advance(scope) {
             Progress::Done => Ok(true),
             Progress::Waiting => Ok(false),
@@ -445,7 +484,7 @@ impl<'scope> Collective<'scope> {
         if T::HAS_CONTROL_SLOTS
             && let Some(flat) = &self.flat
         {
-            return flat.activity(&self.comm);
+            return flat.activity();
         }
         let missing = self.missing();
         let step = missing.and_then(|(lane, index)| self.step_of(lane, index));

@@ -9,12 +9,12 @@ use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Scope};
 
 use crate::blocking_endpoint::BlockingEndpoint;
-use crate::collective::{CallMemory, Collective, Planned};
+use crate::collective::{CallMemory, Collective, Planned, Started};
 use crate::layout::Layout;
 use crate::route::StartMode;
 use crate::schedule::Algorithm;
 use crate::select::{CallSpec, Options};
-use crate::shared::{self, Portions, StartedRole, Task};
+use crate::shared::{self, Portions, Task};
 pub use by::CallBy;
 
 /// A collective on data that are one stretch, described and not yet begun. It is
@@ -115,22 +115,22 @@ impl<'m> ContiguousCall<'m> {
         comm: &Comm,
         mode: StartMode,
     ) -> Result<Collective<'m>, Error> {
+        self.launch(scope, comm, mode)?.into_collective(scope)
+    }
+
+    /// Begins it like [`begin`](Self::begin), but as what it is: by control slots or by messages.
+    ///
+    /// # Errors
+    /// Those of [`start`](Self::start).
+    #[inline]
+    pub fn launch<T: Transport, P: Platform>(
+        self,
+        scope: &mut Scope<'m, '_, '_, T, P>,
+        comm: &Comm,
+        mode: StartMode,
+    ) -> Result<Started<'m>, Error> {
         let Self { spec, data, scratch, options, refusal } = self;
-        let spec = spec.over(comm.size());
-        let planned = Planned::new(&spec, &options).refused_if(refusal).in_mode(mode);
-        if T::HAS_CONTROL_SLOTS
-            && matches!(mode, StartMode::Waited | StartMode::Driven)
-            && refusal.is_none()
-            && matches!(spec.call.operation, Operation::Scan | Operation::Exscan)
-            && options.tries_slots(scope.tuning(comm), &spec.call, &[])
-        {
-            let portions = Portions::of_scan(&spec, comm.rank().0, data.len());
-            let is_for_mode = mode == StartMode::Waited || !portions.passes();
-            if is_for_mode && shared::serves(scope.control_slots(comm), &&portions) {
-                let (role, memory) = (StartedRole::Blocks(portions), CallMemory::stretch(data, scratch));
-                return planned.begin_in_slots(scope, comm, memory, role);
-            }
-        }
+        let planned = Planned::new(&spec.over(comm.size()), &options).refused_if(refusal).in_mode(mode);
         Collective::begin(scope, comm, planned, CallMemory::stretch(data, scratch))
     }
 

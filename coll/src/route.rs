@@ -29,21 +29,33 @@ use crate::schedule::{Candidate, Instance};
 use crate::select::{
     Call, CallSpec, Choice, Options, Plan, Selected, SlotPreference, is_far, reduces, slots,
 };
-use crate::shared::{SlotForm, Task};
+use crate::layout::Layout;
+use crate::shared::{GivenBlocks, Portions, SlotForm, StartedRole, Task};
 
 /// The way in which a call is carried out.
-#[derive(Clone, Copy)]
-pub(crate) enum Route {
-    /// By control slots: they hold all that a rank gives, or they announce it and it passes in the
-    /// chunks beside them.
-    Slots(Task, SlotForm),
+pub(crate) enum Route<'m> {
+    /// By control slots, in this role: they hold all that a rank gives, or they announce it and it
+    /// passes in the chunks beside them.
+    Slots(StartedRole<'m>, SlotForm),
     /// By messages, as planned here.
     Messages(Plan),
     /// Not at all, for this cause.
     Refused(Cause),
 }
 
-impl Route {
+/// The data of a call, as control slots hold them.
+#[derive(Clone, Copy)]
+pub(crate) enum SlotData<'m> {
+    /// Not told: the call was declined by slots, or is not for them.
+    Untold,
+    /// One stretch of so many bytes.
+    Stretch(usize),
+    /// So many bytes, divided into blocks, and the memory that the rank gives if that is not its
+    /// data.
+    Blocks(usize, Layout<'m>, Option<GivenBlocks<'m>>),
+}
+
+impl Route<'_> {
     /// Returns the plan of its messages.
     ///
     /// # Errors
@@ -114,8 +126,13 @@ pub(crate) trait RouteFacts {
     /// True if there are ever control slots.
     const HAS_CONTROL_SLOTS: bool;
 
+    /// Returns the tuning of a communicator, and that of all.
+    fn tuning_of(&self, comm: &Comm) -> [Option<Tuning>; 2];
+
     /// Returns the rules that hold on a communicator.
-    fn rules(&self, comm: &Comm) -> InForce;
+    fn rules(&self, comm: &Comm) -> InForce {
+        InForce::of(self.tuning_of(comm))
+    }
 
     /// Returns the shape of its control slots.
     ///
@@ -127,8 +144,8 @@ pub(crate) trait RouteFacts {
 impl<T: Transport, P: Platform> RouteFacts for Endpoint<'_, T, P> {
     const HAS_CONTROL_SLOTS: bool = T::HAS_CONTROL_SLOTS;
 
-    fn rules(&self, comm: &Comm) -> InForce {
-        InForce::of(self.tuning(comm))
+    fn tuning_of(&self, comm: &Comm) -> [Option<Tuning>; 2] {
+        self.tuning(comm)
     }
 
     fn slots(&mut self, comm: &Comm) -> Result<ControlSlotsShape, Cause> {
@@ -139,8 +156,8 @@ impl<T: Transport, P: Platform> RouteFacts for Endpoint<'_, T, P> {
 impl<T: Transport, P: Platform> RouteFacts for Scope<'_, '_, '_, T, P> {
     const HAS_CONTROL_SLOTS: bool = T::HAS_CONTROL_SLOTS;
 
-    fn rules(&self, comm: &Comm) -> InForce {
-        InForce::of(self.tuning(comm))
+    fn tuning_of(&self, comm: &Comm) -> [Option<Tuning>; 2] {
+        self.tuning(comm)
     }
 
     fn slots(&mut self, comm: &Comm) -> Result<ControlSlotsShape, Cause> {
@@ -198,8 +215,63 @@ pub(crate) struct RouteQuery {
 }
 
 impl RouteQuery {
-    /// Returns the route on a communicator.
-    pub(crate) fn route<F: RouteFacts>(&self, facts: &mut F, comm: &Comm) -> Route {
+    /// Returns the route on a communicator of a call on these data.
+    #[inline]
+    pub(crate) fn route<'m, F: RouteFacts>(
+        &self,
+        facts: &mut F,
+        comm: &Comm,
+        data: SlotData<'m>,
+    ) -> Route<'m> {
+        match self.role_at_once(facts, comm, data) {
+            Some(role) => Route::Slots(role, SlotForm::Whole),
+            None => self.priced_route(facts, comm),
+        }
+    }
+
+    /// Returns the role in control slots of a call that is started there without asking for prices:
+    /// if its data are one stretch, or blocks of which every rank knows that slots hold them.
+    #[inline]
+    fn role_at_once<'m, F: RouteFacts>(
+        &self,
+        facts: &mut F,
+        comm: &Comm,
+        data: SlotData<'m>,
+    ) -> Option<StartedRole<'m>> {
+        use Operation::{Allgather, Allreduce, Alltoall, Barrier, Bcast, Exscan, Gather};
+        use Operation::{Reduce, ReduceScatterBlock, Scan, Scatter};
+        let is_driven = match self.beginning {
+            Beginning::Started(StartMode::Driven) => true,
+            Beginning::Started(StartMode::Waited) => false,
+            _ => return None,
+        };
+        if !F::HAS_CONTROL_SLOTS {
+            return None;
+        }
+        let CallSpec { call, root, kernel, candidates } = self.spec;
+        let task = |bytes| Task::new(&call, root, kernel, comm.rank().0).with_bytes(bytes);
+        let role = match (call.operation, data) {
+            (Scan | Exscan, SlotData::Stretch(bytes)) => {
+                StartedRole::Blocks(Portions::new(&call, task(bytes), Layout::Whole, None))
+            }
+            (Barrier | Bcast | Reduce | Allreduce, SlotData::Stretch(bytes)) => {
+                StartedRole::Stretch(task(bytes))
+            }
+            (
+                Gather | Scatter | Allgather | Alltoall | ReduceScatterBlock,
+                SlotData::Blocks(bytes, layout, given),
+            ) => StartedRole::Blocks(Portions::new(&call, task(bytes), layout, given)),
+            _ => return None,
+        };
+        if !self.options.tries_slots(facts.tuning_of(comm), &call, candidates) {
+            return None;
+        }
+        role.at_once(&facts.slots(comm).ok()?, is_driven)
+    }
+
+    /// Returns the route on a communicator by what prices say.
+    #[inline(never)]
+    fn priced_route<'m, F: RouteFacts>(&self, facts: &mut F, comm: &Comm) -> Route<'m> {
         let CallSpec { call, candidates, .. } = &self.spec;
         let mut decision = Decision::new(call, candidates, &self.options, facts.rules(comm));
         if F::HAS_CONTROL_SLOTS {
@@ -210,17 +282,21 @@ impl RouteQuery {
 
     /// Returns the route by a decision, on a communicator of which `slots` says what control slots
     /// it has. The decision becomes what it is there.
-    pub(crate) fn route_by(
+    pub(crate) fn route_by<'m>(
         &self,
         decision: &mut Decision,
         comm: &Comm,
         mut slots: impl FnMut() -> Result<ControlSlotsShape, Cause>,
-    ) -> Route {
+    ) -> Route<'m> {
         let (call, preference) = (&self.spec.call, decision.preference);
         let is_named = preference == SlotPreference::Named;
         if self.beginning.admits(call.operation, preference) {
             let is_driven = self.beginning == Beginning::Started(StartMode::Driven);
-            match self.task(comm).and_then(|task| Ok(Route::Slots(task, self.form(&task, slots())?))) {
+            let route = self.task(comm).and_then(|task| {
+                let form = self.form(&task, slots())?;
+                Ok(Route::Slots(StartedRole::Stretch(task), form))
+            });
+            match route {
                 Err(cause) if is_named => return Route::Refused(cause),
                 // Chunks would keep other ranks from going on while this one computes.
                 Ok(Route::Slots(_, SlotForm::Chunks)) if is_driven && !is_named => {}

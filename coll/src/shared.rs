@@ -59,7 +59,7 @@ use aldis_kernel::hal::{Activity, Cause, Operation, PeerId};
 use aldis_kernel::{Comm, ControlSlots, NotReady};
 pub(crate) use blocks::{GivenBlocks, Portions};
 use chunks::{ChunkRun, WorkShare};
-pub(crate) use drive::{CROWDED, SlotForm, run, serves};
+pub(crate) use drive::{CROWDED, SlotForm, run};
 pub(crate) use fast_path::try_run;
 pub(crate) use neighbor_exchange::{NeighborExchange, Neighbors};
 pub(crate) use started::StartedRole;

@@ -1,81 +1,205 @@
 //! Collectives that are carried out by control slots instead of messages: see [`shared`].
 
-use aldis_kernel::hal::{Cause, Platform, Transport};
+use core::fmt;
+
+use aldis_kernel::hal::{Activity, Cause, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
-use aldis_kernel::{Comm, Error, Scope, Tag};
+use aldis_kernel::{Comm, Error, LentMut, Scope, Tag};
 
 use super::lane::LaneStage;
-use super::{CallMemory, Collective, CollectiveMemory, Peers, Planned, Progress, Ready};
-use crate::schedule::Instance;
-use crate::select::{Call, CallSpec, Plan};
-use crate::shared::{self, CROWDED, CallOutcome, FlatCollective, StartedRole};
+use super::{BlockMemory, Collective, CollectiveMemory, LentBlocks, POLL_BUDGET, Peers, Progress, Ready};
+use crate::schedule::{Instance, divide};
+use crate::select::Plan;
+use crate::shared::{self, CROWDED, CallOutcome, FlatCollective, Role, StartedRole, Task};
 
-impl Planned {
-    /// Starts it by the control slots of the communicator, for which it is, on any lent memory.
-    pub(crate) fn begin_in_slots<'scope, T: Transport, P: Platform>(
-        &self,
-        scope: &mut Scope<'scope, '_, '_, T, P>,
-        comm: &Comm,
-        lent: CallMemory<'scope>,
-        role: StartedRole<'scope>,
-    ) -> Result<Collective<'scope>, Error> {
-        let memory = CollectiveMemory::new(scope, self, lent);
-        self.start_in_slots(scope, comm, memory, role)
-    }
+/// A call that was begun, and how it goes on.
+#[must_use = "a collective advances only while it is tested or waited for"]
+pub enum Started<'scope> {
+    /// By control slots.
+    InSlots(SlotCollective<'scope>),
+    /// By messages, or made to be started.
+    ByMessages(Collective<'scope>),
+}
 
-    /// Starts it by the control slots of the communicator.
-    pub(super) fn start_in_slots<'scope, T: Transport, P: Platform>(
-        &self,
+impl<'scope> Started<'scope> {
+    /// Returns it as a collective of either kind.
+    ///
+    /// # Errors
+    /// [`Cause::Unsupported`] for an operation that no control slots serve: none is begun so.
+    pub fn into_collective<T: Transport, P: Platform>(
+        self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
-        comm: &Comm,
-        memory: CollectiveMemory<'scope>,
-        role: StartedRole<'scope>,
     ) -> Result<Collective<'scope>, Error> {
-        let CallSpec { call: Call { operation, count, .. }, root, .. } = self.query.spec;
-        let refused = |cause| Error::new(operation, cause);
-        let begun = FlatCollective::begin(scope, comm, role).map_err(refused)?;
-        let algorithm = shared::algorithm(operation).ok_or(Cause::Unsupported).map_err(refused)?;
-        let whole = Instance::new(comm.rank().0, comm.size(), root, count).map_err(refused)?;
-        let plan = Plan::in_turn(algorithm, count);
-        let ready = Ready { whole, plan, tag: Tag(0), peers: Peers::Ranks };
-        let mut started = Collective { flat: begun, ..Collective::new(comm, ready, operation, memory) };
-        started.set_stage(LaneStage::Post(0));
-        match started.advance(scope) {
-            Progress::Failed => Err(started.error),
-            Progress::Done | Progress::Waiting | Progress::Starved => Ok(started),
+        match self {
+            Self::InSlots(flat) => Collective::in_slots(scope, flat),
+            Self::ByMessages(collective) => Ok(collective),
         }
     }
 }
 
+impl fmt::Debug for Started<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InSlots(flat) => flat.fmt(f),
+            Self::ByMessages(collective) => collective.fmt(f),
+        }
+    }
+}
+
+/// A collective that goes by control slots, under way in a scope. It takes a fifth of the memory of
+/// a [`Collective`]: none of it is for messages.
+#[must_use = "a collective advances only while it is tested or waited for"]
+pub struct SlotCollective<'scope> {
+    comm: Comm,
+    data: LentMut<'scope>,
+    flat: FlatCollective<StartedRole<'scope>>,
+    /// The cause that has ended it, and the rank that it is about.
+    failure: Option<(Cause, Option<u32>)>,
+}
+
+impl<'scope> SlotCollective<'scope> {
+    /// Starts it by the control slots of the communicator, for which it is, and goes on until it
+    /// must wait.
+    #[inline]
+    pub(super) fn begin<T: Transport, P: Platform>(
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
+        data: LentMut<'scope>,
+        role: StartedRole<'scope>,
+    ) -> Result<Self, Error> {
+        let operation = role.task().operation;
+        let begun = FlatCollective::begin(scope, comm, role).and_then(|begun| begun.ok_or(Cause::Unsupported));
+        let flat = begun.map_err(|cause| Error::new(operation, cause))?;
+        let mut this = Self { comm: *comm, data, flat, failure: None };
+        match this.turn(scope) {
+            CallOutcome::Failed(cause, rank) => Err(this.error(cause, rank)),
+            _ => Ok(this),
+        }
+    }
+
+    /// Drives it as far as it goes without waiting; whether it is complete. The endpoint is polled
+    /// if it is not.
+    ///
+    /// # Errors
+    /// Those of [`progress`](Self::progress).
+    pub fn test<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+    ) -> Result<bool, Error> {
+        let is_complete = self.progress(scope)?;
+        if !is_complete {
+            scope.poll(POLL_BUDGET);
+        }
+        Ok(is_complete)
+    }
+
+    /// Drives it as far as it goes without waiting and without a poll: whether it is complete.
+    ///
+    /// # Errors
+    /// [`Cause::Full`] while it waits for another of this rank that is not driven: go on later. Any
+    /// other error has ended it: [`Cause::UnlikeLength`] when a rank called it with another count,
+    /// [`Cause::UnlikeCall`] when it called another operation, or the cause why a rank is gone.
+    #[inline]
+    pub fn progress<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+    ) -> Result<bool, Error> {
+        match self.turn(scope) {
+            CallOutcome::Over => Ok(true),
+            CallOutcome::Moved | CallOutcome::Missing(_) => Ok(false),
+            CallOutcome::Crowded => Err(self.error(CROWDED, None)),
+            CallOutcome::Failed(cause, rank) => Err(self.error(cause, rank)),
+        }
+    }
+
+    /// Returns true if it is complete, as of the last time it was driven.
+    #[inline]
+    pub fn is_complete(&self) -> bool {
+        self.flat.is_over() && self.failure.is_none()
+    }
+
+    /// Takes a turn, unless it has failed.
+    #[inline]
+    fn turn<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+    ) -> CallOutcome {
+        if let Some((cause, rank)) = self.failure {
+            return CallOutcome::Failed(cause, rank);
+        }
+        let turn = match self.flat.turn(scope, &self.comm, self.data) {
+            // What every rank knows to stand in slots does.
+            CallOutcome::Over if self.flat.role().is_long() => CallOutcome::from(Cause::Incompatible),
+            turn => turn,
+        };
+        if let CallOutcome::Failed(cause, rank) = turn {
+            self.failure = Some((cause, rank));
+            scope.raise(&self.error(cause, rank));
+        }
+        turn
+    }
+
+    #[cold]
+    fn error(&self, cause: Cause, rank: Option<u32>) -> Error {
+        self.flat.error(&self.comm, cause, rank)
+    }
+
+    /// Returns the activity of this rank while it waits.
+    pub(super) fn activity(&self) -> Activity {
+        self.flat.activity(&self.comm)
+    }
+}
+
+impl fmt::Debug for SlotCollective<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = if self.flat.is_over() { "over" } else { "under way" };
+        write!(f, "{} by {}, {state}", self.flat.role().task().operation, shared::NAME)
+    }
+}
+
 impl<'scope> Collective<'scope> {
+    /// Wraps one that goes by control slots.
+    #[cold]
+    fn in_slots<T: Transport, P: Platform>(
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        flat: SlotCollective<'scope>,
+    ) -> Result<Self, Error> {
+        let Task { operation, rank, size, root, element_bytes, kernel, .. } = *flat.flat.role().task();
+        let refused = |cause| Error::new(operation, cause);
+        let algorithm = shared::algorithm(operation).ok_or(Cause::Unsupported).map_err(refused)?;
+        let (data, scratch) = (flat.data, scope.lend::<u8>(&mut []));
+        let blocks = LentBlocks::new(scope, BlockMemory::NONE);
+        let memory = CollectiveMemory { data, scratch, blocks, element_bytes, kernel };
+        let count = divide(data.len(), element_bytes as usize).0;
+        let whole = Instance::new(rank, size, root, count).map_err(refused)?;
+        let plan = Plan::in_turn(algorithm, count);
+        let ready = Ready { whole, plan, tag: Tag(0), peers: Peers::Ranks };
+        let (comm, is_over) = (flat.comm, flat.is_complete());
+        let mut wrapped = Self { flat: Some(flat), ..Self::new(&comm, ready, operation, memory) };
+        wrapped.set_stage(if is_over { LaneStage::Done } else { LaneStage::Post(0) });
+        Ok(wrapped)
+    }
+
     /// Like [`advance`](Self::advance), but by control slots.
     pub(super) fn advance_in_slots<T: Transport, P: Platform>(
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
     ) -> Progress {
         let Some(flat) = &mut self.flat else { return Progress::Failed };
-        match (self.lanes.now().stage, flat.turn(scope, &self.comm, self.memory.data)) {
-            (LaneStage::Failed, _) => return Progress::Failed,
-            // What every rank knows to stand in slots does.
-            (_, CallOutcome::Over) if flat.role().is_long() => {
-                self.error = flat.error(&self.comm, Cause::Incompatible, None);
-                self.set_stage(LaneStage::Failed);
-                return Progress::Failed;
-            }
-            (_, CallOutcome::Over) => {
+        match flat.turn(scope) {
+            CallOutcome::Over => {
                 self.moved |= !self.lanes.are_done();
                 self.set_stage(LaneStage::Done);
                 return Progress::Done;
             }
-            (_, CallOutcome::Moved) => self.moved = true,
-            (_, CallOutcome::Missing(_)) => {}
-            (_, CallOutcome::Crowded) => {
-                self.error = flat.error(&self.comm, CROWDED, None);
+            CallOutcome::Moved => self.moved = true,
+            CallOutcome::Missing(_) => {}
+            CallOutcome::Crowded => {
+                self.error = flat.error(CROWDED, None);
                 return Progress::Starved;
             }
-            (_, CallOutcome::Failed(cause, rank)) => {
-                self.error = flat.error(&self.comm, cause, rank);
-                scope.raise(&self.error);
+            CallOutcome::Failed(cause, rank) => {
+                self.error = flat.error(cause, rank);
                 self.set_stage(LaneStage::Failed);
                 return Progress::Failed;
             }

@@ -31,6 +31,19 @@ impl<'m, E: Element> Input<'m, E> {
     }
 }
 
+impl<'m, E> Input<'m, E> {
+    /// Returns the elements, which may only be read from then on.
+    #[inline]
+    pub(crate) fn show(&mut self) -> &'m [E] {
+        let memory: &'m [E] = match core::mem::replace(self, Self::Shown(&[])) {
+            Self::Shown(memory) => memory,
+            Self::Lent(memory) => memory,
+        };
+        *self = Self::Shown(memory);
+        memory
+    }
+}
+
 impl<E> Deref for Input<'_, E> {
     type Target = [E];
 

@@ -33,7 +33,7 @@ impl BufferPart {
 }
 
 impl<'scope> LentBlocks<'scope> {
-    fn new<T: Transport, P: Platform>(
+    pub(super) fn new<T: Transport, P: Platform>(
         scope: &mut Scope<'scope, '_, '_, T, P>,
         blocks: BlockMemory<'scope>,
     ) -> Self {

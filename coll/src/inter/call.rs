@@ -123,7 +123,7 @@ impl<'m> InterCall<'m> {
         mode: StartMode,
     ) -> Result<Collective<'m>, Error> {
         let (planned, lent) = self.planned(inter);
-        Collective::begin(scope, inter, planned.in_mode(mode), lent)
+        Collective::begin(scope, inter, planned.in_mode(mode), lent)?.into_collective(scope)
     }
 
     fn planned(self, inter: &Comm) -> (Planned, CallMemory<'m>) {

@@ -118,7 +118,7 @@ impl<'m> NeighborCall<'m> {
         mode: StartMode,
     ) -> Result<Collective<'m>, Error> {
         let planned = self.planned(neighbors).in_mode(mode);
-        Collective::begin(scope, &neighbors.comm, planned, self.lent(neighbors))
+        Collective::begin(scope, &neighbors.comm, planned, self.lent(neighbors))?.into_collective(scope)
     }
 
     #[inline(always)]

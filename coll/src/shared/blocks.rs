@@ -20,7 +20,7 @@ use crate::layout::Layout;
 use crate::op::copy;
 use crate::schedule::Order;
 use crate::select::slots::{passes_in_chunks, stands_in_control_slots};
-use crate::select::{Call, CallSpec};
+use crate::select::Call;
 
 /// The bytes in the note of a rank that gives elements of datatypes, which are for messages: more
 /// than a slot holds.
@@ -74,20 +74,6 @@ impl<'m> Portions<'m> {
         this.passes = passes_in_chunks(call) && !this.is_typed() && is_more();
         this.is_long.set(is_long || this.passes);
         this
-    }
-
-    /// Returns true if it is passed in chunks.
-    pub(crate) const fn passes(&self) -> bool {
-        self.passes
-    }
-
-    /// The call of a scan on so many bytes, which has nothing but its data.
-    #[inline(always)]
-    pub(crate) fn of_scan(spec: &CallSpec, rank: u32, bytes: usize) -> Self {
-        let &CallSpec { ref call, kernel, .. } = spec;
-        let &Call { operation, size, element_bytes, .. } = call;
-        let task = Task { operation, rank, size, root: 0, bytes, element_bytes, kernel };
-        Self::new(call, task, Layout::Whole, None)
     }
 
     /// Returns true if messages are to follow, once it was carried out: for all blocks, or, of a

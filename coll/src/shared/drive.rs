@@ -5,7 +5,7 @@ use core::cell::Cell;
 use aldis_kernel::hal::shared_control::ControlSlotsShape;
 use aldis_kernel::hal::{Activity, Cause, Platform, Resource, Transport};
 use aldis_kernel::plane::prelude::*;
-use aldis_kernel::{Comm, ControlSlots, Error, LentMut, Rank, Scope, Tag};
+use aldis_kernel::{Comm, Error, LentMut, Rank, Scope, Tag};
 
 use super::SharedStage;
 use super::{CallOutcome, FlatCollective, Role, Task};
@@ -145,14 +145,14 @@ impl SlotForm {
     }
 }
 
-/// Returns true if a call in which this rank has such a role is carried out by these slots.
-pub(crate) fn serves(slots: Result<ControlSlots<'_>, Cause>, role: &impl Role) -> bool {
+/// Returns true if a call in which this rank has such a role is carried out by slots of this shape.
+#[inline]
+pub(super) fn serves(shape: &ControlSlotsShape, role: &impl Role) -> bool {
     let task = role.task();
-    let Ok(slots) = slots else { return false };
     if role.passes_chunks() {
-        return task.root < task.size && role.run(&slots.shape()).is_ok();
+        return task.root < task.size && role.run(shape).is_ok();
     }
-    !task.is_idle() && task.root < task.size && role.fits(slots.shape().slot_bytes)
+    !task.is_idle() && task.root < task.size && role.fits(shape.slot_bytes)
 }
 
 /// Carries out a collective: a scope, a start and a wait.

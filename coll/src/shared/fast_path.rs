@@ -43,7 +43,8 @@ pub(crate) fn try_run<'s, R: Role + Copy, T: Transport, P: Platform>(
 ) -> Option<Result<(), Error>> {
     let (Some(here), role) = (HERE, role) else { return None };
     if role.passes_chunks() {
-        let is_served = drive::serves(ep.endpoint().control_slots(comm), &role);
+        let slots = ep.endpoint().control_slots(comm);
+        let is_served = slots.is_ok_and(|slots| drive::serves(&slots.shape(), &role));
         return is_served.then(|| drive::run(ep, comm, role, data));
     }
     let endpoint = ep.endpoint();

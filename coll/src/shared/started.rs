@@ -15,7 +15,18 @@ pub(crate) enum StartedRole<'m> {
     Blocks(Portions<'m>),
 }
 
-impl StartedRole<'_> {
+impl<'m> StartedRole<'m> {
+    /// Returns the role in a call that slots of this shape hold, or, unless it goes on while the
+    /// ranks do other things, two ranks pass in chunks; `None` if it is for messages, or more is to
+    /// be asked.
+    #[inline]
+    pub(crate) fn at_once(self, shape: &ControlSlotsShape, is_driven: bool) -> Option<Self> {
+        let task = self.task();
+        let fits = || !task.is_idle() && task.root < task.size && self.fits(shape.slot_bytes);
+        let serves = if self.passes_chunks() { !is_driven } else { fits() };
+        serves.then_some(self)
+    }
+
     /// Returns true if a slot did not hold all that a rank gives, so that messages were to follow.
     pub(crate) fn is_long(&self) -> bool {
         match self {

@@ -11,7 +11,7 @@ use core::ffi::c_int;
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use aldis_coll::Collective;
+use aldis_coll::{Collective, SlotCollective, Started};
 use aldis_coll::layout::Block;
 use aldis_kernel::Request;
 pub(crate) use general::{GeneralizedRequest, complete_generalized, of_generalized};
@@ -63,12 +63,45 @@ pub(crate) unsafe fn run_steps(steps: &mut [MemoryStep]) -> Result<(), CallFault
     steps.iter_mut().try_for_each(|step| (step.work)(unsafe { step.on.bytes() }))
 }
 
+/// The progress of a collective: by control slots, which takes little memory, or by messages.
+pub(crate) enum CollectiveProgress {
+    InSlots(SlotCollective<'static>),
+    ByMessages(Box<Collective<'static>>),
+}
+
+impl From<Started<'static>> for CollectiveProgress {
+    fn from(started: Started<'static>) -> Self {
+        match started {
+            Started::InSlots(flat) => Self::InSlots(flat),
+            Started::ByMessages(collective) => Self::ByMessages(Box::new(collective)),
+        }
+    }
+}
+
+impl CollectiveProgress {
+    /// Goes on as far as it can without waiting; the result, once it is over.
+    fn advance(&mut self, scope: &mut StaticScope) -> Option<Result<Status, CallFault>> {
+        let progress = match self {
+            Self::InSlots(flat) => flat.progress(scope),
+            Self::ByMessages(collective) => collective.progress(scope),
+        };
+        match progress {
+            Ok(false) => None,
+            Ok(true) => Some(Ok(Status::EMPTY)),
+            Err(error) if matches!(error.cause, aldis_hal::Cause::Full(_)) => None,
+            Err(error) => Some(Err(error.into())),
+        }
+    }
+}
+
 /// A collective with what it works on. Its memory is dropped after it.
 pub(crate) struct RunningCollective {
-    pub(crate) collective: Collective<'static>,
+    pub(crate) progress: CollectiveProgress,
     pub(crate) before: Vec<MemoryStep>,
     pub(crate) after: Vec<MemoryStep>,
     pub(crate) _memory: Vec<Spare>,
+    /// The memory of one whose data are in one piece.
+    pub(crate) _of_piece: [Spare; 2],
     pub(crate) _blocks: Vec<Vec<Block>>,
     pub(crate) _topology: Option<Rc<CommTopology>>,
     pub(crate) _types: UsedTypes,
@@ -77,6 +110,21 @@ pub(crate) struct RunningCollective {
 }
 
 impl RunningCollective {
+    /// Makes one whose data are in one piece of the program's memory or of this.
+    pub(crate) fn of_piece(progress: CollectiveProgress, memory: [Spare; 2]) -> Self {
+        Self {
+            progress,
+            before: Vec::new(),
+            after: Vec::new(),
+            _memory: Vec::new(),
+            _of_piece: memory,
+            _blocks: Vec::new(),
+            _topology: None,
+            _types: UsedTypes::default(),
+            is_finished: false,
+        }
+    }
+
     /// Does what is left when it is over, once, as the caller that finishes a request or asks for
     /// its status has seen.
     #[inline(never)]
@@ -186,11 +234,9 @@ impl RequestEntry {
                 let (sent, received) = (sent.take(), received.take());
                 sent.and(received)
             }
-            Work::Collective(running) => match running.collective.test(scope) {
-                Ok(false) => return,
-                Ok(true) => Ok(Status::EMPTY),
-                Err(error) if matches!(error.cause, aldis_hal::Cause::Full(_)) => return,
-                Err(error) => Err(error.into()),
+            Work::Collective(running) => match running.progress.advance(scope) {
+                None => return,
+                Some(over) => over,
             },
             // The call that drives it says when it is over.
             Work::Future(_) => return,
@@ -575,7 +621,12 @@ pub(crate) fn start(handle: Handle) -> Result<(), CallFault> {
             // SAFETY: it is idle.
             used_types::working(|| unsafe { run_steps(&mut running.before) })?;
             running.is_finished = false;
-            engine::with(|engine| Ok(running.collective.start(&mut engine.scope)?))?;
+            match &mut running.progress {
+                CollectiveProgress::ByMessages(kept) => {
+                    engine::with(|engine| Ok(kept.start(&mut engine.scope)?))?;
+                }
+                CollectiveProgress::InSlots(_) => return Err(missing(handle)),
+            }
             COLLECTIVES.borrow_mut().push(handle);
         }
         Work::Taken | Work::SendReceive(_) | Work::Future(_) | Work::GeneralizedRequest(_) => {}

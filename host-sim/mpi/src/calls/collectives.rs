@@ -18,8 +18,6 @@ use crate::fault::CallFault;
 use crate::ffi::{Address, Ptr, Region};
 use crate::objects::communicators::{self, rank_in};
 use crate::objects::datatypes::{self, ContiguousData, ProgramData};
-use crate::process::engine;
-use crate::requests::is_alone;
 
 mod across;
 mod blocks;
@@ -31,7 +29,7 @@ mod pieces;
 mod reductions;
 
 use blocks::{AllBlocks, RankBlocks, put};
-use call::{BlockList, ByteOperation, CollectiveCall};
+use call::{BlockList, ByteCall, ByteOperation, CallForm, CollectiveCall};
 pub(crate) use operand::Operand;
 use reductions::{Reduction, ResultParts, reduce, reduce_scatter, try_reduce, try_reduce_scatter_block};
 
@@ -64,12 +62,13 @@ pub(crate) fn sum(comm: Handle, mut own: u64) -> Result<u64, CallFault> {
 
 /// Carries out a barrier straight from the arguments: what [`CollectiveCall`] writes down takes as
 /// long as a barrier does. False if it takes more.
-fn try_barrier(comm: Handle) -> Result<bool, CallFault> {
+fn try_barrier(form: CallForm, comm: Handle) -> Result<bool, CallFault> {
     let of = communicators::of(comm)?;
-    if of.is_inter() || !is_alone() {
+    if of.is_inter() || !form.is_at_once() {
         return Ok(false);
     }
-    engine::with(|engine| Ok(aldis_coll::barrier().run(engine.endpoint(), &of)?))?;
+    // SAFETY: there are no data.
+    unsafe { form.carry_out(ByteCall::Contiguous(aldis_coll::barrier()), (comm, of)) }?;
     Ok(true)
 }
 
@@ -79,6 +78,7 @@ fn try_barrier(comm: Handle) -> Result<bool, CallFault> {
 /// # Safety
 /// As for [`ProgramData::new`].
 unsafe fn try_bcast(
+    form: CallForm,
     data: Address,
     count: i64,
     datatype: Handle,
@@ -86,7 +86,7 @@ unsafe fn try_bcast(
     comm: Handle,
 ) -> Result<bool, CallFault> {
     let of = communicators::of(comm)?;
-    if of.is_inter() || !is_alone() {
+    if of.is_inter() || !form.is_at_once() {
         return Ok(false);
     }
     let root = rank_in(root, of.size(), MPI_ERR_ROOT)?;
@@ -96,8 +96,7 @@ unsafe fn try_bcast(
         return Ok(false);
     };
     // SAFETY: the caller promised that nothing touches them until the call is over.
-    let bytes = unsafe { bytes.bytes() };
-    engine::with(|engine| Ok(aldis_coll::bcast(bytes, root).run(engine.endpoint(), &of)?))?;
+    unsafe { form.carry_out(ByteCall::Contiguous(aldis_coll::bcast(bytes.bytes(), root)), (comm, of)) }?;
     Ok(true)
 }
 

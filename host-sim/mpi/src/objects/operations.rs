@@ -66,6 +66,11 @@ const CALL: Function = |token, into, from, order| {
     Ok(())
 };
 
+/// Returns true unless the operation is one of the program's.
+pub(crate) fn is_predefined(op: Handle) -> bool {
+    OPS.borrow().get(op).is_none()
+}
+
 /// The operation on elements of a datatype.
 pub(crate) fn kernel(op: Handle, datatype: Handle) -> Result<Kernel, CallFault> {
     let own = OPS.borrow().get(op).copied();

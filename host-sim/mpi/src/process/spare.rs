@@ -22,8 +22,8 @@ const WORDS_KEPT: usize = 1 << 20;
 // SAFETY: only calls of MPI use it.
 static SPARE: Owned<RefCell<Vec<Vec<u64>>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
-/// Some bytes, aligned as any element is, whose contents are not known.
-#[derive(Debug)]
+/// Some bytes, aligned as any element is, whose contents are not known; none, unless asked for.
+#[derive(Debug, Default)]
 pub(crate) struct Spare {
     words: Vec<u64>,
     len: usize,

@@ -11,14 +11,14 @@ use aldis_coll::inter::InterCall;
 use aldis_coll::layout::Block;
 use aldis_coll::op::Kernel;
 use aldis_coll::{
-    BlockCall, Collective, ContiguousCall, InputBlocks, NeighborCall, StartMode, allgather, allgatherv,
+    BlockCall, ContiguousCall, InputBlocks, NeighborCall, StartMode, Started, allgather, allgatherv,
     alltoall, alltoallv, barrier, bcast, gather, gatherv, neighbor_allgather, neighbor_allgatherv,
     neighbor_alltoall, neighbor_alltoallv, scatter, scatterv,
 };
 use aldis_kernel::{Comm, Rank};
 use aldis_linux::HostEndpoint;
 
-use crate::abi::{Handle, MPI_ERR_INTERN, MPI_ERR_ROOT};
+use crate::abi::{Handle, MPI_ERR_INTERN, MPI_ERR_ROOT, Status};
 use crate::fault::CallFault;
 use crate::ffi::{Ptr, Region};
 use crate::objects::communicators::{self, rank_in};
@@ -165,7 +165,7 @@ impl ByteOperation {
 }
 
 /// A call of `aldis-coll` on memory that lasts.
-enum ByteCall {
+pub(super) enum ByteCall {
     Contiguous(ContiguousCall<'static>),
     Blocks(BlockCall<'static>),
     Across(InterCall<'static>),
@@ -192,17 +192,70 @@ impl ByteCall {
         comm: &Comm,
         topology: &mut Option<Rc<CommTopology>>,
         mode: StartMode,
-    ) -> Result<Collective<'static>, CallFault> {
+    ) -> Result<Started<'static>, CallFault> {
         Ok(match self {
-            Self::Contiguous(call) => call.begin(scope, comm, mode)?,
-            Self::Blocks(call) => call.begin(scope, comm, mode)?,
-            Self::Across(call) => call.begin(scope, comm, mode)?,
+            Self::Contiguous(call) => call.launch(scope, comm, mode)?,
+            Self::Blocks(call) => call.launch(scope, comm, mode)?,
+            Self::Across(call) => Started::ByMessages(call.begin(scope, comm, mode)?),
             Self::Neighbors(call, topo) => {
                 // SAFETY: the caller's promise.
                 let neighbors = unsafe { topology.insert(topo).extend() }?;
-                call.begin(scope, neighbors, mode)?
+                Started::ByMessages(call.begin(scope, neighbors, mode)?)
             }
         })
+    }
+
+    /// Starts it for a request of the program's, on data in one piece and this memory of the
+    /// library's.
+    ///
+    /// # Safety
+    /// It is on a communicator, and its data are there until it is over, in the program's memory or
+    /// in this.
+    pub(super) unsafe fn start(
+        self,
+        on: (Handle, Comm),
+        memory: [Spare; 2],
+        request: Ptr<Handle>,
+    ) -> Result<(), CallFault> {
+        let (handle, comm) = on;
+        // SAFETY: there is no topology.
+        let begun = engine::with(|ProcessEngine { scope, .. }| unsafe {
+            self.begin(scope, &comm, &mut None, StartMode::Driven)
+        })?;
+        request.set(match begun {
+            Started::InSlots(flat) if flat.is_complete() => requests::of_done(handle, Status::EMPTY)?,
+            begun => requests::of_collective(handle, RunningCollective::of_piece(begun.into(), memory))?,
+        })
+    }
+}
+
+/// The form of a call that is carried out straight from its arguments.
+#[derive(Clone, Copy)]
+pub(super) enum CallForm {
+    Blocking,
+    /// Started, for a request there.
+    Nonblocking(Ptr<Handle>),
+}
+
+impl CallForm {
+    /// Returns true if it can be: a blocking one is if nothing else has to go on meanwhile.
+    pub(super) fn is_at_once(self) -> bool {
+        match self {
+            Self::Blocking => is_alone(),
+            Self::Nonblocking(_) => true,
+        }
+    }
+
+    /// Carries out a call whose data are in one piece of the program's memory.
+    ///
+    /// # Safety
+    /// As for [`ByteCall::start`].
+    pub(super) unsafe fn carry_out(self, call: ByteCall, on: (Handle, Comm)) -> Result<(), CallFault> {
+        match self {
+            Self::Blocking => engine::with(|engine| call.run(engine.endpoint(), &on.1)),
+            // SAFETY: the caller's promise.
+            Self::Nonblocking(request) => unsafe { call.start(on, <[Spare; 2]>::default(), request) },
+        }
     }
 }
 
@@ -311,14 +364,15 @@ impl CollectiveCall {
         // regions of a collective are apart (`check`; what is of the call is). The kernel keeps no
         // reference. `RunningCollective` keeps memory, blocks and topology, and drops them after
         // the collective.
-        let collective = engine::with(|ProcessEngine { scope, .. }| unsafe {
+        let begun = engine::with(|ProcessEngine { scope, .. }| unsafe {
             self.what.call().begin(scope, &comm, &mut topology, mode)
         })?;
         Ok(RunningCollective {
-            collective,
+            progress: begun.into(),
             before: self.before,
             after: self.after,
             _memory: self.memory,
+            _of_piece: <[Spare; 2]>::default(),
             _blocks: self.blocks,
             _topology: topology,
             _types: self.types,

@@ -8,6 +8,7 @@ use core::ffi::c_int;
 use aldis_hal::Operation;
 
 use super::blocks::{AllBlocks, RankBlocks};
+use super::call::CallForm;
 use super::pieces::{try_allgather, try_alltoall, try_gather, try_scatter};
 use super::{
     Given, Reduction, ResultParts, allgather, alltoall, barrier, bcast, counts, gather, given_even, ints,
@@ -20,13 +21,15 @@ use crate::objects::info;
 
 /// The three forms of a collective, of which the blocking one may take a fast path.
 macro_rules! collective {
-    (fn $blocking:ident, fn $started:ident, fn $kept:ident $args:tt on $comm:expr => $fast_path:expr, else $call:expr) => {
+    (fn $blocking:ident, fn $started:ident, fn $kept:ident $args:tt on $comm:expr => |$form:ident| $fast_path:expr, else $call:expr) => {
         mpi! { fn $blocking $args on $comm => {
+            let $form = CallForm::Blocking;
             // SAFETY: the arguments are the program's, each as long as the standard has it
             // (MPI 5.0, chapter 6).
             if !unsafe { $fast_path }? { unsafe { $call }?.run()?; }
         } }
-        collective! { requests fn $started, fn $kept $args on $comm => $call }
+        collective! { started fn $started $args on $comm => |$form| $fast_path, else $call }
+        collective! { kept fn $kept $args on $comm => $call }
     };
     (fn $blocking:ident, fn $started:ident, fn $kept:ident $args:tt on $comm:expr => $call:expr) => {
         mpi! { fn $blocking $args on $comm => {
@@ -36,13 +39,32 @@ macro_rules! collective {
         } }
         collective! { requests fn $started, fn $kept $args on $comm => $call }
     };
-    (requests fn $started:ident, fn $kept:ident ($($arg:ident: $kind:ty),* $(,)?) on $comm:expr => $call:expr) => {
+    (requests fn $started:ident, fn $kept:ident $args:tt on $comm:expr => $call:expr) => {
+        collective! { started fn $started $args on $comm => $call }
+        collective! { kept fn $kept $args on $comm => $call }
+    };
+    (started fn $started:ident ($($arg:ident: $kind:ty),* $(,)?) on $comm:expr => |$form:ident| $fast_path:expr, else $call:expr) => {
+        mpi! { fn $started($($arg: $kind,)* request: Ptr<Handle>) on $comm => {
+            request.check_place()?;
+            let $form = CallForm::Nonblocking(request);
+            // SAFETY: as for the blocking one, and the program keeps the data there until the
+            // request is complete.
+            if !unsafe { $fast_path }? {
+                // SAFETY: as above.
+                let (call, types) = $crate::objects::used_types::of(|| unsafe { $call })?;
+                call.using(types).begin(request)?;
+            }
+        } }
+    };
+    (started fn $started:ident ($($arg:ident: $kind:ty),* $(,)?) on $comm:expr => $call:expr) => {
         mpi! { fn $started($($arg: $kind,)* request: Ptr<Handle>) on $comm => {
             request.check_place()?;
             // SAFETY: as for the blocking one, and the program keeps the data there until the
             // request is complete.
             $crate::objects::used_types::of(|| unsafe { $call }).and_then(|(call, types)| call.using(types).begin(request))?;
         } }
+    };
+    (kept fn $kept:ident ($($arg:ident: $kind:ty),* $(,)?) on $comm:expr => $call:expr) => {
         mpi! { fn $kept($($arg: $kind,)* info: Handle, request: Ptr<Handle>) on $comm => {
             $crate::objects::info::check(info)?;
             request.check_place()?;
@@ -55,10 +77,12 @@ macro_rules! collective {
 
 pub(super) use collective;
 
-mpi! { fn MPI_Barrier(comm: Handle) on comm => { if !try_barrier(comm)? { barrier(comm)?.run()?; } } }
+mpi! { fn MPI_Barrier(comm: Handle) on comm => {
+    if !try_barrier(CallForm::Blocking, comm)? { barrier(comm)?.run()?; }
+} }
 mpi! { fn MPI_Ibarrier(comm: Handle, request: Ptr<Handle>) on comm => {
     request.check_place()?;
-    barrier(comm)?.begin(request)?;
+    if !try_barrier(CallForm::Nonblocking(request), comm)? { barrier(comm)?.begin(request)?; }
 } }
 mpi! { fn MPI_Barrier_init(comm: Handle, info: Handle, request: Ptr<Handle>) on comm => {
     info::check(info)?;
@@ -70,7 +94,7 @@ collective! {
     fn MPI_Bcast_c, fn MPI_Ibcast_c, fn MPI_Bcast_init_c(
         data: Address, count: i64, datatype: Handle, root: c_int, comm: Handle,
     ) on comm =>
-        try_bcast(data, count, datatype, root, comm), else bcast(data, count, datatype, root, comm)
+        |form| try_bcast(form, data, count, datatype, root, comm), else bcast(data, count, datatype, root, comm)
 }
 mpi! { fn MPI_Bcast(
     buffer: Address, count: c_int, datatype: Handle, root: c_int, comm: Handle,
@@ -87,7 +111,7 @@ collective! {
     fn MPI_Reduce_c, fn MPI_Ireduce_c, fn MPI_Reduce_init_c(
         input: Address, into: Address, count: i64, datatype: Handle, op: Handle, root: c_int, comm: Handle,
     ) on comm =>
-        try_reduce(Operation::Reduce, Reduction { input, into, count, datatype, op, comm }, Some(root)),
+        |form| try_reduce(form, Operation::Reduce, Reduction { input, into, count, datatype, op, comm }, Some(root)),
         else reduce(Operation::Reduce, Reduction { input, into, count, datatype, op, comm }, Some(root))
 }
 mpi! { fn MPI_Reduce(
@@ -106,7 +130,7 @@ collective! {
     fn MPI_Allreduce_c, fn MPI_Iallreduce_c, fn MPI_Allreduce_init_c(
         input: Address, into: Address, count: i64, datatype: Handle, op: Handle, comm: Handle,
     ) on comm =>
-        try_reduce(Operation::Allreduce, Reduction { input, into, count, datatype, op, comm }, None),
+        |form| try_reduce(form, Operation::Allreduce, Reduction { input, into, count, datatype, op, comm }, None),
         else reduce(Operation::Allreduce, Reduction { input, into, count, datatype, op, comm }, None)
 }
 mpi! { fn MPI_Allreduce(
@@ -125,7 +149,7 @@ collective! {
     fn MPI_Scan_c, fn MPI_Iscan_c, fn MPI_Scan_init_c(
         input: Address, into: Address, count: i64, datatype: Handle, op: Handle, comm: Handle,
     ) on comm =>
-        try_reduce(Operation::Scan, Reduction { input, into, count, datatype, op, comm }, None),
+        |form| try_reduce(form, Operation::Scan, Reduction { input, into, count, datatype, op, comm }, None),
         else reduce(Operation::Scan, Reduction { input, into, count, datatype, op, comm }, None)
 }
 mpi! { fn MPI_Scan(
@@ -144,7 +168,7 @@ collective! {
     fn MPI_Exscan_c, fn MPI_Iexscan_c, fn MPI_Exscan_init_c(
         input: Address, into: Address, count: i64, datatype: Handle, op: Handle, comm: Handle,
     ) on comm =>
-        try_reduce(Operation::Exscan, Reduction { input, into, count, datatype, op, comm }, None),
+        |form| try_reduce(form, Operation::Exscan, Reduction { input, into, count, datatype, op, comm }, None),
         else reduce(Operation::Exscan, Reduction { input, into, count, datatype, op, comm }, None)
 }
 mpi! { fn MPI_Exscan(
@@ -164,7 +188,7 @@ collective! {
         data: Address, count: i64, datatype: Handle, into: Address, room: i64, kind: Handle, root: c_int,
         comm: Handle,
     ) on comm =>
-        try_gather(Given::new(data, count, datatype), Given::new(into, room, kind), root, comm),
+        |form| try_gather(form, Given::new(data, count, datatype), Given::new(into, room, kind), root, comm),
         else gather(Given::new(data, count, datatype), AllBlocks::even(|size| RankBlocks::even(into, room, kind, size)), root, comm)
 }
 mpi! { fn MPI_Gather(
@@ -185,7 +209,7 @@ collective! {
         data: Address, count: i64, datatype: Handle, into: Address, room: i64, kind: Handle, root: c_int,
         comm: Handle,
     ) on comm =>
-        try_scatter(Given::new(data, count, datatype), Given::new(into, room, kind), root, comm),
+        |form| try_scatter(form, Given::new(data, count, datatype), Given::new(into, room, kind), root, comm),
         else scatter(AllBlocks::even(|size| RankBlocks::even(data, count, datatype, size)), Given::new(into, room, kind), root, comm)
 }
 mpi! { fn MPI_Scatter(
@@ -205,7 +229,7 @@ collective! {
     fn MPI_Allgather_c, fn MPI_Iallgather_c, fn MPI_Allgather_init_c(
         data: Address, count: i64, datatype: Handle, into: Address, room: i64, kind: Handle, comm: Handle,
     ) on comm =>
-        try_allgather(Given::new(data, count, datatype), Given::new(into, room, kind), comm),
+        |form| try_allgather(form, Given::new(data, count, datatype), Given::new(into, room, kind), comm),
         else allgather(Given::new(data, count, datatype), |size| RankBlocks::even(into, room, kind, size), comm)
 }
 mpi! { fn MPI_Allgather(
@@ -225,7 +249,7 @@ collective! {
     fn MPI_Alltoall_c, fn MPI_Ialltoall_c, fn MPI_Alltoall_init_c(
         data: Address, count: i64, datatype: Handle, into: Address, room: i64, kind: Handle, comm: Handle,
     ) on comm =>
-        try_alltoall(Given::new(data, count, datatype), Given::new(into, room, kind), comm),
+        |form| try_alltoall(form, Given::new(data, count, datatype), Given::new(into, room, kind), comm),
         else alltoall(given_even(data, count, datatype, comm)?, taken_even(into, room, kind, comm)?, comm)
 }
 mpi! { fn MPI_Alltoall(
@@ -347,7 +371,7 @@ collective! {
     fn MPI_Reduce_scatter_block_c, fn MPI_Ireduce_scatter_block_c, fn MPI_Reduce_scatter_block_init_c(
         input: Address, into: Address, count: i64, datatype: Handle, op: Handle, comm: Handle,
     ) on comm =>
-        try_reduce_scatter_block(Reduction { input, into, count, datatype, op, comm }),
+        |form| try_reduce_scatter_block(form, Reduction { input, into, count, datatype, op, comm }),
         else reduce_scatter(Reduction { input, into, count, datatype, op, comm }, ResultParts::Even)
 }
 mpi! { fn MPI_Reduce_scatter_block(

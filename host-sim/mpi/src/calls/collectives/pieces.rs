@@ -12,18 +12,17 @@ use aldis_coll::BlockCall;
 use aldis_kernel::{Comm, Rank};
 
 use super::Given;
+use super::call::{ByteCall, CallForm};
 use crate::abi::{Handle, MPI_ERR_ROOT};
 use crate::fault::CallFault;
 use crate::ffi::Region;
 use crate::objects::communicators::{self, rank_in};
 use crate::objects::datatypes::{ContiguousData, piece};
-use crate::process::engine;
-use crate::requests::is_alone;
 
-/// The communicator of a call, if it is of one group and nothing else has to go on meanwhile.
-fn plain(comm: Handle) -> Result<Option<Comm>, CallFault> {
+/// The communicator of a call, if it is of one group and can be carried out at once in this form.
+fn plain(comm: Handle, form: CallForm) -> Result<Option<Comm>, CallFault> {
     let of = communicators::of(comm)?;
-    Ok(Some(of).filter(|of| !of.is_inter() && is_alone()))
+    Ok(Some(of).filter(|of| !of.is_inter() && form.is_at_once()))
 }
 
 /// The data of so many ranks as one piece, if they are one.
@@ -62,31 +61,42 @@ fn block_of(blocks: &mut [u8], rank: Rank, len: usize) -> &mut [u8] {
     blocks.get_mut(start..).and_then(|rest| rest.get_mut(..len)).unwrap_or_default()
 }
 
-/// Carries a call out.
-fn run(call: BlockCall<'_>, comm: &Comm) -> Result<bool, CallFault> {
-    engine::with(|engine| Ok(call.run(engine.endpoint(), comm)?))?;
+/// Carries a call out in this form.
+///
+/// # Safety
+/// Its data are the program's, which leaves them alone until it is over.
+unsafe fn run(form: CallForm, call: BlockCall<'static>, on: (Handle, Comm)) -> Result<bool, CallFault> {
+    // SAFETY: the caller's promise.
+    unsafe { form.carry_out(ByteCall::Blocks(call), on) }?;
     Ok(true)
 }
 
-/// Carries out a gather or a scatter of blocks of one length, as `call` describes it on data of
-/// this rank. `copy` moves this rank's own data to their block among all, or from it, at the root.
+/// A gather or a scatter of blocks of one length.
+struct RootedCall<C> {
+    /// Describes it on data of this rank.
+    call: fn(&'static mut [u8], &'static mut [u8], Rank) -> BlockCall<'static>,
+    /// Moves this rank's own data to their block among all, or from it, at the root.
+    copy: C,
+}
+
+/// Carries out such a call at a root, on a communicator.
 ///
 /// # Safety
-/// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new); `copy` writes one of
+/// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new); the copy writes one of
 /// the two.
 unsafe fn try_rooted(
-    call: for<'m> fn(&'m mut [u8], &'m mut [u8], Rank) -> BlockCall<'m>,
+    form: CallForm,
     [own, blocks]: [Given; 2],
-    root: c_int,
-    comm: Handle,
-    copy: impl FnOnce(&mut [u8], Region),
+    (root, handle): (c_int, Handle),
+    rooted: RootedCall<impl FnOnce(&mut [u8], Region)>,
 ) -> Result<bool, CallFault> {
-    let Some(comm) = plain(comm)? else { return Ok(false) };
+    let RootedCall { call, copy } = rooted;
+    let Some(comm) = plain(handle, form)? else { return Ok(false) };
     let root = rank_in(root, comm.size(), MPI_ERR_ROOT)?;
     if comm.rank() != root {
         let Some(own) = whole(own, 1) else { return Ok(false) };
         // SAFETY: the program leaves them alone until the call is over.
-        return run(call(unsafe { own.bytes() }, &mut [], root), &comm);
+        return unsafe { run(form, call(own.bytes(), &mut [], root), (handle, comm)) };
     }
     let Some(OwnAndBlocks { blocks, own }) = OwnAndBlocks::of(own, blocks, comm.size()) else {
         return Ok(false);
@@ -96,7 +106,8 @@ unsafe fn try_rooted(
     if let Some(own) = own {
         copy(block_of(blocks, root, own.len()), own);
     }
-    run(call(blocks, &mut [], root), &comm)
+    // SAFETY: as above.
+    unsafe { run(form, call(blocks, &mut [], root), (handle, comm)) }
 }
 
 /// A gather of blocks of one length.
@@ -104,6 +115,7 @@ unsafe fn try_rooted(
 /// # Safety
 /// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new).
 pub(super) unsafe fn try_gather(
+    form: CallForm,
     own: Given,
     blocks: Given,
     root: c_int,
@@ -111,9 +123,8 @@ pub(super) unsafe fn try_gather(
 ) -> Result<bool, CallFault> {
     // SAFETY: the caller's promise; it is read and is apart from its block.
     unsafe {
-        try_rooted(aldis_coll::gather, [own, blocks], root, comm, |block, own| {
-            block.copy_from_slice(own.shown());
-        })
+        let copy = |block: &mut [u8], own: Region| block.copy_from_slice(own.shown());
+        try_rooted(form, [own, blocks], (root, comm), RootedCall { call: aldis_coll::gather, copy })
     }
 }
 
@@ -122,6 +133,7 @@ pub(super) unsafe fn try_gather(
 /// # Safety
 /// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new).
 pub(super) unsafe fn try_scatter(
+    form: CallForm,
     blocks: Given,
     own: Given,
     root: c_int,
@@ -129,9 +141,8 @@ pub(super) unsafe fn try_scatter(
 ) -> Result<bool, CallFault> {
     // SAFETY: the caller's promise; it is written and is apart from its block.
     unsafe {
-        try_rooted(aldis_coll::scatter, [own, blocks], root, comm, |block, own| {
-            own.bytes().copy_from_slice(block);
-        })
+        let copy = |block: &mut [u8], own: Region| own.bytes().copy_from_slice(block);
+        try_rooted(form, [own, blocks], (root, comm), RootedCall { call: aldis_coll::scatter, copy })
     }
 }
 
@@ -139,8 +150,13 @@ pub(super) unsafe fn try_scatter(
 ///
 /// # Safety
 /// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new).
-pub(super) unsafe fn try_allgather(own: Given, blocks: Given, comm: Handle) -> Result<bool, CallFault> {
-    let Some(comm) = plain(comm)? else { return Ok(false) };
+pub(super) unsafe fn try_allgather(
+    form: CallForm,
+    own: Given,
+    blocks: Given,
+    handle: Handle,
+) -> Result<bool, CallFault> {
+    let Some(comm) = plain(handle, form)? else { return Ok(false) };
     let Some(OwnAndBlocks { blocks, own }) = OwnAndBlocks::of(own, blocks, comm.size()) else {
         return Ok(false);
     };
@@ -149,15 +165,21 @@ pub(super) unsafe fn try_allgather(own: Given, blocks: Given, comm: Handle) -> R
     if let Some(own) = own {
         block_of(blocks, comm.rank(), own.len()).copy_from_slice(own);
     }
-    run(aldis_coll::allgather(blocks), &comm)
+    // SAFETY: as above.
+    unsafe { run(form, aldis_coll::allgather(blocks), (handle, comm)) }
 }
 
 /// An exchange of blocks of one length.
 ///
 /// # Safety
 /// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new).
-pub(super) unsafe fn try_alltoall(given: Given, taken: Given, comm: Handle) -> Result<bool, CallFault> {
-    let Some(comm) = plain(comm)? else { return Ok(false) };
+pub(super) unsafe fn try_alltoall(
+    form: CallForm,
+    given: Given,
+    taken: Given,
+    handle: Handle,
+) -> Result<bool, CallFault> {
+    let Some(comm) = plain(handle, form)? else { return Ok(false) };
     let ranks = comm.size();
     let (Some(given), Some(taken)) = (whole(given, ranks), whole(taken, ranks)) else {
         return Ok(false);
@@ -167,5 +189,6 @@ pub(super) unsafe fn try_alltoall(given: Given, taken: Given, comm: Handle) -> R
     }
     // SAFETY: the program leaves both alone until the call is over, and they are apart.
     let (given, taken) = unsafe { (given.shown(), taken.bytes()) };
-    run(aldis_coll::alltoall(given, taken, &mut []), &comm)
+    // SAFETY: as above.
+    unsafe { run(form, aldis_coll::alltoall(given, taken, &mut []), (handle, comm)) }
 }

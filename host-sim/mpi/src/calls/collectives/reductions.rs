@@ -13,16 +13,15 @@ use aldis_kernel::{Comm, Rank};
 
 use super::Operand;
 use super::across::{self, Where};
-use super::call::{BlockList, ByteOperation, CollectiveCall};
+use super::call::{BlockList, ByteCall, ByteOperation, CallForm, CollectiveCall};
 use crate::abi::{Handle, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_ROOT, MPI_PROC_NULL, MPI_ROOT};
 use crate::fault::CallFault;
-use crate::ffi::{Address, Region};
+use crate::ffi::{Address, Ptr, Region};
 use crate::objects::communicators::{self, rank_in};
 use crate::objects::datatypes::ProgramData;
 use crate::objects::operations;
 use crate::process::engine;
 use crate::process::spare::Spare;
-use crate::requests::is_alone;
 
 /// The arguments of a reduction.
 #[derive(Clone, Copy)]
@@ -210,6 +209,23 @@ impl ReductionPiece {
         let mut scratch = Spare::new(data.len())?;
         engine::with(|engine| Ok(reduce_by(what, data, scratch.bytes()).run(engine.endpoint(), &comm)?))
     }
+
+    /// Starts it on the communicator with this handle, for a request of the program's.
+    fn start(self, on: Handle, request: Ptr<Handle>) -> Result<(), CallFault> {
+        let Self { comm, what, given, result } = self;
+        let mut own = Spare::new(if result.is_none() { given.map_or(0, Region::len) } else { 0 })?;
+        let data = result.unwrap_or_else(|| own.region());
+        let mut scratch = Spare::new(data.len())?;
+        // SAFETY: the program leaves its data alone until the collective is over, and what is the
+        // library's is kept with it; what is given is apart.
+        unsafe {
+            if let Some(given) = given {
+                data.bytes().copy_from_slice(given.shown());
+            }
+            let call = reduce_by(what, data.bytes(), scratch.region().bytes());
+            ByteCall::Contiguous(call).start((on, comm), [own, scratch], request)
+        }
+    }
 }
 
 /// Returns true if elements that begin with these bytes lie as their type is aligned, which is to
@@ -226,13 +242,30 @@ const ALIASED: &str = "the input of a reduction lies in its result; MPI_IN_PLACE
 /// # Safety
 /// As for [`ProgramData::new`].
 pub(super) unsafe fn try_reduce(
+    form: CallForm,
     operation: Operation,
     reduction: Reduction,
     root: Option<c_int>,
 ) -> Result<bool, CallFault> {
+    // What is started may outlive the types that a function of the program's is called for.
+    let is_for_it = match form {
+        CallForm::Blocking => true,
+        CallForm::Nonblocking(_) => operations::is_predefined(reduction.op),
+    };
+    if !(is_for_it && form.is_at_once()) {
+        return Ok(false);
+    }
+    if let CallForm::Nonblocking(_) = form {
+        reduction.check(operation, root)?;
+    }
     // SAFETY: the caller's promise.
-    let piece = if is_alone() { unsafe { reduction.piece(operation, root) }? } else { None };
-    piece.map_or(Ok(false), |piece| piece.run().map(|()| true))
+    let piece = unsafe { reduction.piece(operation, root) }?;
+    let Some(piece) = piece else { return Ok(false) };
+    match form {
+        CallForm::Blocking => piece.run()?,
+        CallForm::Nonblocking(request) => piece.start(reduction.comm, request)?,
+    }
+    Ok(true)
 }
 
 /// Returns true if this rank has the result of a reduction.
@@ -287,11 +320,19 @@ pub(super) enum ResultParts<'c> {
 ///
 /// # Safety
 /// As for [`ProgramData::new`].
-pub(super) unsafe fn try_reduce_scatter_block(reduction: Reduction) -> Result<bool, CallFault> {
+pub(super) unsafe fn try_reduce_scatter_block(
+    form: CallForm,
+    reduction: Reduction,
+) -> Result<bool, CallFault> {
     let Reduction { input, into, count, datatype, op, comm } = reduction;
     let of = communicators::of(comm)?;
     let total = count.checked_mul(of.size().into());
-    let (false, false, true, Some(total)) = (of.is_inter(), input.is_in_place(), is_alone(), total) else {
+    let is_at_once = form.is_at_once()
+        && match form {
+            CallForm::Blocking => true,
+            CallForm::Nonblocking(_) => operations::is_predefined(op),
+        };
+    let (false, false, true, Some(total)) = (of.is_inter(), input.is_in_place(), is_at_once, total) else {
         return Ok(false);
     };
     let kernel = operations::kernel(op, datatype)?;
@@ -306,8 +347,19 @@ pub(super) unsafe fn try_reduce_scatter_block(reduction: Reduction) -> Result<bo
     let mut scratch = Spare::new(scratch_bytes(input.len()))?;
     // SAFETY: the program leaves both alone until the call is over, and they are apart.
     let (input, own) = unsafe { (input.shown(), own.bytes()) };
-    let call = reduce_scatter_block_by(kernel, input, own, scratch.bytes());
-    engine::with(|engine| Ok(call.run(engine.endpoint(), &of)?))?;
+    match form {
+        CallForm::Blocking => {
+            let call = reduce_scatter_block_by(kernel, input, own, scratch.bytes());
+            engine::with(|engine| Ok(call.run(engine.endpoint(), &of)?))?;
+        }
+        CallForm::Nonblocking(request) => {
+            // SAFETY: as above; the scratch is kept with it.
+            unsafe {
+                let call = reduce_scatter_block_by(kernel, input, own, scratch.region().bytes());
+                ByteCall::Blocks(call).start((comm, of), [scratch, Spare::default()], request)?;
+            }
+        }
+    }
     Ok(true)
 }
 
