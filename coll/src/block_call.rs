@@ -302,7 +302,7 @@ impl<'m> BlockCall<'m> {
 
     fn lent(self) -> CallMemory<'m> {
         let layouts = [self.divided.layout, self.given.layout];
-        let blocks = BlockMemory { input: self.input, layouts, own: None };
+        let blocks = BlockMemory { input: self.input, layouts, own: None, neighbors: None };
         CallMemory { data: self.data, scratch: self.scratch, blocks }
     }
 

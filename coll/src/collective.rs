@@ -51,7 +51,7 @@ use crate::route::{Beginning, Route, RouteFacts, RouteQuery, SlotData};
 use crate::schedule::{Instance, Schedule, Step};
 pub use crate::select::LANES;
 use crate::select::{Call, CallSpec, Options, Plan};
-use crate::shared::{self, GivenBlocks, StartedRole};
+use crate::shared::{self, GivenBlocks, Neighbors, StartedRole};
 use crate::tag;
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
@@ -86,11 +86,16 @@ impl<'m> CallMemory<'m> {
     #[inline]
     fn in_slots(&mut self) -> SlotData<'m> {
         let [layout, given] = self.blocks.layouts;
+        if let Some(neighbors) = self.blocks.neighbors {
+            let memory = self.blocks.input.show();
+            return SlotData::Neighbors(neighbors, GivenBlocks { memory, layout: given });
+        }
         if let Layout::Whole = layout {
             return SlotData::Stretch(self.data.len());
         }
         let memory = self.blocks.input.show();
-        let given = if let Layout::Whole = given { None } else { Some(GivenBlocks { memory, layout: given }) };
+        let given =
+            if let Layout::Whole = given { None } else { Some(GivenBlocks { memory, layout: given }) };
         SlotData::Blocks(self.data.len(), layout, given)
     }
 }
@@ -102,11 +107,14 @@ pub(crate) struct BlockMemory<'m> {
     pub(crate) layouts: [Layout<'m>; 2],
     /// The schedule, if it is this call's own.
     pub(crate) own: Option<&'m dyn Schedule>,
+    /// The neighbours in a grid, if it is among these and their blocks are of one length.
+    pub(crate) neighbors: Option<Neighbors<'m>>,
 }
 
 impl BlockMemory<'_> {
     /// No input, and data that are one stretch.
-    pub(crate) const NONE: Self = Self { input: Input::NONE, layouts: [Layout::Whole; 2], own: None };
+    pub(crate) const NONE: Self =
+        Self { input: Input::NONE, layouts: [Layout::Whole; 2], own: None, neighbors: None };
 }
 
 /// The memory that a collective works on.
@@ -174,12 +182,7 @@ impl Planned {
 
     /// Returns the route on a communicator of a call on this memory.
     #[inline]
-    fn route<'m, F: RouteFacts>(
-        &self,
-        facts: &mut F,
-        comm: &Comm,
-        lent: &mut CallMemory<'m>,
-    ) -> Route<'m> {
+    fn route<'m, F: RouteFacts>(&self, facts: &mut F, comm: &Comm, lent: &mut CallMemory<'m>) -> Route<'m> {
         match (self.settled, self.query.beginning) {
             (Some(plan), _) => plan.map_or_else(Route::Refused, Route::Messages),
             (None, Beginning::Started(StartMode::Waited | StartMode::Driven)) => {

@@ -121,7 +121,7 @@ impl Explanation {
             }
             _ => write!(f, "{} ns: by control slots", self.call.shared_ns(&self.decision.options.prices))?,
         }
-        if self.shared == Some(SlotForm::Chunks) {
+        if let Some(SlotForm::Chunks | SlotForm::ShortRun) = self.shared {
             f.write_str(", in chunks")?;
         }
         match (self.decision.options.choice, self.is_shared()) {

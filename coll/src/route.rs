@@ -24,13 +24,13 @@ use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Endpoint, Scope, Tuning};
 
 use crate::algorithms::algorithms;
+use crate::layout::Layout;
 use crate::rules::{InForce, Origin, Ruling};
 use crate::schedule::{Candidate, Instance};
 use crate::select::{
     Call, CallSpec, Choice, Options, Plan, Selected, SlotPreference, is_far, reduces, slots,
 };
-use crate::layout::Layout;
-use crate::shared::{GivenBlocks, Portions, SlotForm, StartedRole, Task};
+use crate::shared::{GivenBlocks, NeighborExchange, Neighbors, Portions, SlotForm, StartedRole, Task};
 
 /// The way in which a call is carried out.
 pub(crate) enum Route<'m> {
@@ -53,6 +53,8 @@ pub(crate) enum SlotData<'m> {
     /// So many bytes, divided into blocks, and the memory that the rank gives if that is not its
     /// data.
     Blocks(usize, Layout<'m>, Option<GivenBlocks<'m>>),
+    /// Blocks of one length for neighbours in a grid, and what is given.
+    Neighbors(Neighbors<'m>, GivenBlocks<'m>),
 }
 
 impl Route<'_> {
@@ -77,15 +79,16 @@ pub enum StartMode {
     /// At once; ranks may do other things before they wait for it.
     Nonblocking,
     /// At once, by ranks each of which drives all the collectives that it has started whenever it
-    /// waits for anything: by control slots, if what every rank gives stands in one and every rank
-    /// knows so; else by messages. A communicator has slots for some collectives at a time; those
+    /// waits for anything: by control slots, if what every rank gives stands in one, or in the
+    /// chunks beside them before others have read any, and every rank knows so; else by messages. A communicator has slots for some collectives at a time; those
     /// that are started beyond wait for the first, and a test or wait of one alone may end with
     /// [`Cause::Full`] meanwhile, after which it goes on.
     Driven,
     /// At once, and every rank waits for it as soon as it has started it: it takes the path of the
     /// blocking call, by control slots where that does. A call on blocks does so if they are of one
-    /// length, which every rank knows; else it takes messages, as do calls among neighbours and
-    /// over two groups, and so no rank may [`run`](crate::BlockCall::run) it instead. A rank that
+    /// length, which every rank knows, and so does one among neighbours in a grid; else it takes
+    /// messages, as do calls over two groups, and so no rank may
+    /// [`run`](crate::BlockCall::run) it instead. A rank that
     /// starts it can drive what else is under way while it waits, as a blocking call does not.
     Waited,
     /// When [`Collective::start`](crate::Collective::start) is called, any number of times.
@@ -261,6 +264,9 @@ impl RouteQuery {
                 Gather | Scatter | Allgather | Alltoall | ReduceScatterBlock,
                 SlotData::Blocks(bytes, layout, given),
             ) => StartedRole::Blocks(Portions::new(&call, task(bytes), layout, given)),
+            (_, SlotData::Neighbors(neighbors, given)) => {
+                StartedRole::Neighbors(NeighborExchange::new(&call, neighbors, given, Layout::Even)?)
+            }
             _ => return None,
         };
         if !self.options.tries_slots(facts.tuning_of(comm), &call, candidates) {
@@ -298,7 +304,7 @@ impl RouteQuery {
             });
             match route {
                 Err(cause) if is_named => return Route::Refused(cause),
-                // Chunks would keep other ranks from going on while this one computes.
+                // A long run of chunks would keep others from going on while this rank computes.
                 Ok(Route::Slots(_, SlotForm::Chunks)) if is_driven && !is_named => {}
                 Ok(route) => return route,
                 Err(_) => {}

@@ -312,6 +312,43 @@ pub(crate) trait Role {
     ) -> Result<bool, Stopped>;
 }
 
+/// Forwards what it does to the role that it refers to.
+macro_rules! forwards {
+    ($($(#[$meta:meta])* fn $name:ident(&self $(, $arg:ident: $kind:ty)*) -> $returns:ty;)*) => {
+        impl<R: Role> Role for &R {
+            $($(#[$meta])* fn $name(&self $(, $arg: $kind)*) -> $returns {
+                R::$name(self $(, $arg)*)
+            })*
+        }
+    };
+}
+
+forwards! {
+    #[inline(always)]
+    fn task(&self) -> &Task;
+    #[inline(always)]
+    fn fits(&self, slot_bytes: u32) -> bool;
+    #[inline(always)]
+    fn passes_chunks(&self) -> bool;
+    fn run(&self, shape: &ControlSlotsShape) -> Result<Option<ChunkRun>, Cause>;
+    #[inline(always)]
+    fn note(&self) -> Note;
+    #[inline(always)]
+    fn give(&self, slots: &mut ControlSlots<'_>, number: u32, data: &[u8]) -> Result<(), NotReady>;
+    #[inline(always)]
+    fn reads_slot_of(&self, rank: u32) -> bool;
+    #[inline(always)]
+    fn check_note(&self, rank: u32, note: Note) -> Result<(), Cause>;
+    #[inline(always)]
+    fn settle(
+        &self, slots: &ControlSlots<'_>, number: u32, data: &mut [u8]
+    ) -> Result<(), (Cause, Option<u32>)>;
+    fn positions(&self, run: &ChunkRun) -> Option<u32>;
+    fn pass(
+        &self, run: &mut ChunkRun, slots: &mut ControlSlots<'_>, data: &mut [u8]
+    ) -> Result<bool, Stopped>;
+}
+
 impl Role for Task {
     #[inline]
     fn task(&self) -> &Task {

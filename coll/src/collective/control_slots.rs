@@ -14,6 +14,7 @@ use crate::shared::{self, CROWDED, CallOutcome, FlatCollective, Role, StartedRol
 
 /// A call that was begun, and how it goes on.
 #[must_use = "a collective advances only while it is tested or waited for"]
+#[expect(clippy::large_enum_variant, reason = "there is no heap, and who keeps it keeps what it is")]
 pub enum Started<'scope> {
     /// By control slots.
     InSlots(SlotCollective<'scope>),
@@ -68,7 +69,8 @@ impl<'scope> SlotCollective<'scope> {
         role: StartedRole<'scope>,
     ) -> Result<Self, Error> {
         let operation = role.task().operation;
-        let begun = FlatCollective::begin(scope, comm, role).and_then(|begun| begun.ok_or(Cause::Unsupported));
+        let begun =
+            FlatCollective::begin(scope, comm, role).and_then(|begun| begun.ok_or(Cause::Unsupported));
         let flat = begun.map_err(|cause| Error::new(operation, cause))?;
         let mut this = Self { comm: *comm, data, flat, failure: None };
         match this.turn(scope) {
@@ -120,10 +122,7 @@ impl<'scope> SlotCollective<'scope> {
 
     /// Takes a turn, unless it has failed.
     #[inline]
-    fn turn<T: Transport, P: Platform>(
-        &mut self,
-        scope: &mut Scope<'scope, '_, '_, T, P>,
-    ) -> CallOutcome {
+    fn turn<T: Transport, P: Platform>(&mut self, scope: &mut Scope<'scope, '_, '_, T, P>) -> CallOutcome {
         if let Some((cause, rank)) = self.failure {
             return CallOutcome::Failed(cause, rank);
         }

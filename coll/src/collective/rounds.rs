@@ -37,7 +37,7 @@ impl<'scope> LentBlocks<'scope> {
         scope: &mut Scope<'scope, '_, '_, T, P>,
         blocks: BlockMemory<'scope>,
     ) -> Self {
-        let BlockMemory { input, layouts, own } = blocks;
+        let BlockMemory { input, layouts, own, .. } = blocks;
         let (input, lent) = match input {
             Input::Shown(memory) => (scope.show(memory), None),
             Input::Lent(memory) => {

@@ -13,7 +13,7 @@ use crate::algorithms::algorithms;
 use crate::algorithms::neighbor::NeighborAction;
 use crate::block_call::Division;
 use crate::blocking_endpoint::BlockingEndpoint;
-use crate::collective::{BlockMemory, CallMemory, Collective, Input, Planned};
+use crate::collective::{BlockMemory, CallMemory, Collective, Input, Planned, Started};
 use crate::layout::Layout;
 use crate::op::Element;
 use crate::route::StartMode;
@@ -117,8 +117,21 @@ impl<'m> NeighborCall<'m> {
         neighbors: &'m NeighborList<'m>,
         mode: StartMode,
     ) -> Result<Collective<'m>, Error> {
+        self.launch(scope, neighbors, mode)?.into_collective(scope)
+    }
+
+    /// Begins it like [`begin`](Self::begin), but as what it is: by control slots or by messages.
+    ///
+    /// # Errors
+    /// Those of [`start`](Self::start).
+    pub fn launch<T: Transport, P: Platform>(
+        self,
+        scope: &mut Scope<'m, '_, '_, T, P>,
+        neighbors: &'m NeighborList<'m>,
+        mode: StartMode,
+    ) -> Result<Started<'m>, Error> {
         let planned = self.planned(neighbors).in_mode(mode);
-        Collective::begin(scope, &neighbors.comm, planned, self.lent(neighbors))?.into_collective(scope)
+        Collective::begin(scope, &neighbors.comm, planned, self.lent(neighbors))
     }
 
     #[inline(always)]
@@ -127,6 +140,13 @@ impl<'m> NeighborCall<'m> {
             Operation::NeighborAllgather | Operation::NeighborAllgatherv => &neighbors.gather,
             _ => &neighbors.exchange,
         }
+    }
+
+    /// Returns the neighbours as a role in control slots has them.
+    #[inline(always)]
+    fn neighbors<'n>(&self, neighbors: &'n NeighborList<'n>) -> Neighbors<'n> {
+        let entries = self.linear(neighbors).entries;
+        Neighbors { rank: neighbors.comm.rank().0, entries, is_grid: neighbors.is_grid }
     }
 
     /// The longest block.
@@ -178,7 +198,9 @@ impl<'m> NeighborCall<'m> {
             Layout::Even => [Layout::Whole, Layout::Even],
             listed => [listed, self.given.layout],
         };
-        let blocks = BlockMemory { input: self.input, layouts, own };
+        let is_known = matches!(self.divided.layout, Layout::Even) && neighbors.is_grid;
+        let known = is_known.then(|| self.neighbors(neighbors));
+        let blocks = BlockMemory { input: self.input, layouts, own, neighbors: known };
         CallMemory { data: self.data, scratch: &mut [], blocks }
     }
 
@@ -195,10 +217,8 @@ impl<'m> NeighborCall<'m> {
         }
         let (options, call, comm) =
             (self.options, self.of(neighbors, self.count(neighbors).ok()?), &neighbors.comm);
-        let entries = self.linear(neighbors).entries;
         let input = GivenBlocks { memory: &self.input, layout: self.given.layout };
-        let neighbors = Neighbors { rank: comm.rank().0, entries, is_grid: neighbors.is_grid };
-        let role = NeighborExchange::new(&call, neighbors, input, self.divided.layout)?;
+        let role = NeighborExchange::new(&call, self.neighbors(neighbors), input, self.divided.layout)?;
         if !options.tries_slots(ep.endpoint().tuning(comm), &call, &[]) {
             return None;
         }

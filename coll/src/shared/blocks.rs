@@ -19,8 +19,8 @@ use super::{Role, SLOT_BYTES, Stopped, Task};
 use crate::layout::Layout;
 use crate::op::copy;
 use crate::schedule::Order;
-use crate::select::slots::{passes_in_chunks, stands_in_control_slots};
 use crate::select::Call;
+use crate::select::slots::{passes_in_chunks, stands_in_control_slots};
 
 /// The bytes in the note of a rank that gives elements of datatypes, which are for messages: more
 /// than a slot holds.
@@ -317,7 +317,7 @@ impl<'m> Portions<'m> {
     }
 }
 
-impl Role for &Portions<'_> {
+impl Role for Portions<'_> {
     #[inline]
     fn task(&self) -> &Task {
         &self.task

@@ -124,6 +124,8 @@ pub(crate) enum SlotForm {
     Whole,
     /// They announce it, and it passes in the chunks beside them.
     Chunks,
+    /// Like that, and a rank can write all of it before others have read any.
+    ShortRun,
 }
 
 impl SlotForm {
@@ -141,7 +143,11 @@ impl SlotForm {
             Ok(shape) if !task.is_idle() => shape,
             _ => return Ok(Self::Whole),
         };
-        Ok(if task.run(&shape)?.is_some() { Self::Chunks } else { Self::Whole })
+        Ok(match task.run(&shape)? {
+            None => Self::Whole,
+            Some(run) if task.positions(&run).is_some_and(|ahead| ahead <= shape.chunks) => Self::ShortRun,
+            Some(_) => Self::Chunks,
+        })
     }
 }
 

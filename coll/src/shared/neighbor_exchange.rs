@@ -55,6 +55,7 @@ pub(crate) struct NeighborExchange<'m> {
 }
 
 /// The neighbours of a rank.
+#[derive(Clone, Copy)]
 pub(crate) struct Neighbors<'m> {
     pub(crate) rank: u32,
     /// With whom it exchanges what.
@@ -264,7 +265,7 @@ fn shared(left: &Range<usize>, right: &Range<usize>) -> Option<(Range<usize>, Ra
     (start < end).then(|| (within(left), within(right)))
 }
 
-impl Role for &NeighborExchange<'_> {
+impl Role for NeighborExchange<'_> {
     #[inline]
     fn task(&self) -> &Task {
         &self.task

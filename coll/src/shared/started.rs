@@ -5,7 +5,7 @@ use aldis_kernel::hal::shared_control::{ControlSlotsShape, Note};
 use aldis_kernel::{ControlSlots, NotReady};
 
 use super::chunks::ChunkRun;
-use super::{Portions, Role, Stopped, Task};
+use super::{NeighborExchange, Portions, Role, Stopped, Task};
 
 /// The role of a rank in a collective that is started.
 pub(crate) enum StartedRole<'m> {
@@ -13,18 +13,33 @@ pub(crate) enum StartedRole<'m> {
     Stretch(Task),
     /// In one on blocks, or a scan.
     Blocks(Portions<'m>),
+    /// In one among neighbours.
+    Neighbors(NeighborExchange<'m>),
 }
 
 impl<'m> StartedRole<'m> {
-    /// Returns the role in a call that slots of this shape hold, or, unless it goes on while the
-    /// ranks do other things, two ranks pass in chunks; `None` if it is for messages, or more is to
-    /// be asked.
+    /// Returns the role in a call that slots of this shape hold, or two ranks pass in chunks: in as
+    /// many as there are, if it goes on while the ranks do other things. `None` if it is for
+    /// messages, or more is to be asked.
     #[inline]
     pub(crate) fn at_once(self, shape: &ControlSlotsShape, is_driven: bool) -> Option<Self> {
         let task = self.task();
         let fits = || !task.is_idle() && task.root < task.size && self.fits(shape.slot_bytes);
-        let serves = if self.passes_chunks() { !is_driven } else { fits() };
+        let serves = match self.passes_chunks() {
+            true => !is_driven || self.writes_ahead(shape),
+            false => fits(),
+        };
         serves.then_some(self)
+    }
+
+    /// Returns true if it can write all of its chunks before another rank has read any.
+    fn writes_ahead(&self, shape: &ControlSlotsShape) -> bool {
+        let Ok(Some(run)) = self.run(shape) else { return false };
+        let positions = match self {
+            Self::Stretch(task) => task.positions(&run).unwrap_or(u32::MAX),
+            Self::Blocks(_) | Self::Neighbors(_) => run.segments,
+        };
+        positions <= shape.chunks
     }
 
     /// Returns true if a slot did not hold all that a rank gives, so that messages were to follow.
@@ -32,6 +47,7 @@ impl<'m> StartedRole<'m> {
         match self {
             Self::Stretch(_) => false,
             Self::Blocks(portions) => portions.is_long(),
+            Self::Neighbors(exchange) => exchange.is_long(),
         }
     }
 }
@@ -41,10 +57,8 @@ macro_rules! by_kind {
     ($role:expr, $bound:ident => $call:expr) => {
         match $role {
             StartedRole::Stretch($bound) => $call,
-            StartedRole::Blocks(portions) => {
-                let $bound = &portions;
-                $call
-            }
+            StartedRole::Blocks($bound) => $call,
+            StartedRole::Neighbors($bound) => $call,
         }
     };
 }
@@ -52,10 +66,7 @@ macro_rules! by_kind {
 impl Role for StartedRole<'_> {
     #[inline]
     fn task(&self) -> &Task {
-        match self {
-            Self::Stretch(task) => task,
-            Self::Blocks(portions) => &portions.task,
-        }
+        by_kind!(self, role => role.task())
     }
 
     #[inline]

@@ -11,8 +11,8 @@ use core::ffi::c_int;
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use aldis_coll::{Collective, SlotCollective, Started};
 use aldis_coll::layout::Block;
+use aldis_coll::{Collective, SlotCollective, Started};
 use aldis_kernel::Request;
 pub(crate) use general::{GeneralizedRequest, complete_generalized, of_generalized};
 pub(crate) use messages::of_received;

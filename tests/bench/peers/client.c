@@ -164,6 +164,33 @@ static long long ialltoall(const struct batch *batch) {
     return 0;
 }
 
+static long long persistent_allreduce(const struct batch *batch) {
+    static MPI_Request kept = MPI_REQUEST_NULL;
+    static char *from, *into;
+    static int elements;
+    (void)batch;
+    if (from != out || into != in || elements != count) {
+        if (kept != MPI_REQUEST_NULL)
+            MPI_Request_free(&kept);
+        from = out, into = in, elements = count;
+        MPI_Allreduce_init(out, in, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &kept);
+    }
+    MPI_Start(&kept);
+    MPI_Wait(&kept, MPI_STATUS_IGNORE);
+    return 0;
+}
+
+static long long neighbor_alltoall(const struct batch *batch) {
+    static MPI_Comm ring = MPI_COMM_NULL;
+    (void)batch;
+    if (ring == MPI_COMM_NULL) {
+        int is_periodic = 1;
+        MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &is_periodic, 0, &ring);
+    }
+    MPI_Neighbor_alltoall(out, count, MPI_DOUBLE, in, count, MPI_DOUBLE, ring);
+    return 0;
+}
+
 /* Computes while a request is under way, and tests it between the units. */
 static void compute_beside(const struct batch *batch) {
     uint64_t state = rank;
@@ -213,6 +240,10 @@ static double of_partner(size_t i) {
 
 static double of_neighbours(size_t i) {
     return value(i < (size_t)count ? left : right, i);
+}
+
+static double for_this_of_neighbours(size_t i) {
+    return i < (size_t)count ? value(left, count + i) : value(right, i - count);
 }
 
 static double of_root(size_t i) {
@@ -270,6 +301,8 @@ static const struct row {
     { "reduce_scatter_block", reduce_scatter_block, DOUBLE, ALL, ONE, EACH, sum_for_this },
     { "iallreduce", iallreduce, DOUBLE, ONE, ONE, EACH, sum_of_all },
     { "ialltoall", ialltoall, DOUBLE, ALL, ALL, EACH, for_this_of_each },
+    { "persistent_allreduce", persistent_allreduce, DOUBLE, ONE, ONE, EACH, sum_of_all },
+    { "neighbor_alltoall", neighbor_alltoall, DOUBLE, TWO, TWO, EACH, for_this_of_neighbours },
     { "overlap", overlap, CHAR, ONE, ONE, RECEIVERS, of_partner },
     { "overlap_iallreduce", overlap_iallreduce, DOUBLE, ONE, ONE, EACH, sum_of_all },
     { "compute", compute_alone, CHAR, ONE, ONE, NONE, NULL },

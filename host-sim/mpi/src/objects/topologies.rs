@@ -35,6 +35,8 @@ pub(crate) enum TopologyShape {
 #[derive(Debug)]
 pub(crate) struct CommTopology {
     neighbors: Result<NeighborList<'static>, Error>,
+    /// The number of sources and of destinations.
+    degrees: [u32; 2],
     pub(crate) shape: TopologyShape,
     /// The memory of the two above: dropped after them.
     _entries: Vec<NeighborEntry>,
@@ -81,7 +83,8 @@ impl CommTopology {
             TopologyShape::Graph(graph) => NeighborList::new(graph, memory),
             TopologyShape::Distributed(graph) => NeighborList::new(graph, memory),
         };
-        (*shape.comm(), Self { neighbors, shape, _entries: entries, lists })
+        let degrees = [sources.len() as u32, destinations.len() as u32];
+        (*shape.comm(), Self { neighbors, degrees, shape, _entries: entries, lists })
     }
 
     /// Creates this topology again on a new communicator of the ranks of `comm`. Collective.
@@ -106,6 +109,16 @@ impl CommTopology {
     pub(crate) unsafe fn extend(self: &Rc<Self>) -> Result<&'static NeighborList<'static>, CallFault> {
         // SAFETY: it is counted, so it does not move, and the operation holds a count.
         self.neighbors().map(|neighbors| unsafe { ffi::extend(neighbors) })
+    }
+
+    /// Returns the number of sources and of destinations, there or not.
+    pub(crate) const fn degrees(&self) -> [u32; 2] {
+        self.degrees
+    }
+
+    /// Returns true if it is a grid, where all ranks know what others exchange.
+    pub(crate) const fn is_grid(&self) -> bool {
+        matches!(self.shape, TopologyShape::Grid(_))
     }
 
     pub(crate) fn grid(&self) -> Result<&Grid<'_>, CallFault> {

@@ -21,6 +21,8 @@ pub(crate) enum ClientRow {
     ReduceScatterBlock,
     Iallreduce,
     Ialltoall,
+    PersistentAllreduce,
+    NeighborAlltoall,
     Overlap,
     OverlapIallreduce,
 }
@@ -31,7 +33,7 @@ const KIB: usize = 1 << 10;
 const WINDOW: f64 = 64.0;
 
 impl ClientRow {
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Pingpong,
         Self::Window,
         Self::Halo,
@@ -47,6 +49,8 @@ impl ClientRow {
         Self::ReduceScatterBlock,
         Self::Iallreduce,
         Self::Ialltoall,
+        Self::PersistentAllreduce,
+        Self::NeighborAlltoall,
         Self::Overlap,
         Self::OverlapIallreduce,
     ];
@@ -69,6 +73,8 @@ impl ClientRow {
             Self::ReduceScatterBlock => "reduce_scatter_block",
             Self::Iallreduce => "iallreduce",
             Self::Ialltoall => "ialltoall",
+            Self::PersistentAllreduce => "persistent_allreduce",
+            Self::NeighborAlltoall => "neighbor_alltoall",
             Self::Overlap => "overlap",
             Self::OverlapIallreduce => "overlap_iallreduce",
         }
@@ -95,6 +101,10 @@ impl ClientRow {
             Self::Iallreduce => "MPI_Iallreduce of MPI_DOUBLE, MPI_SUM, and MPI_Wait",
             Self::Ialltoall => {
                 "MPI_Ialltoall of MPI_DOUBLE, a block of every rank for every rank, and MPI_Wait"
+            }
+            Self::PersistentAllreduce => "MPI_Allreduce_init of MPI_DOUBLE once, MPI_Start and MPI_Wait",
+            Self::NeighborAlltoall => {
+                "MPI_Neighbor_alltoall of MPI_DOUBLE in a periodic ring, a block for each side"
             }
             Self::Overlap => {
                 "what a computation as long hides of a message of MPI_CHAR, with MPI_Test in between"

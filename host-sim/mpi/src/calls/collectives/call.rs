@@ -74,9 +74,9 @@ pub(super) enum ByteOperation {
 
 impl ByteOperation {
     /// Returns true if a blocking call takes the same way as a collective that is started and
-    /// waited for: unless it is among neighbours, over two groups, or on blocks that not every rank
-    /// knows.
-    const fn is_waited(&self) -> bool {
+    /// waited for: unless it is over two groups, among neighbours in no grid, or on blocks that not
+    /// every rank knows.
+    fn is_waited(&self) -> bool {
         match self {
             Self::Barrier | Self::Bcast(..) | Self::Reduce(..) => true,
             Self::Gather(_, blocks, _)
@@ -84,6 +84,10 @@ impl ByteOperation {
             | Self::Allgather(_, blocks)
             | Self::ReduceScatter(_, _, blocks) => blocks.is_even(),
             Self::Alltoall(_, given, _, blocks) => given.is_even() && blocks.is_even(),
+            Self::NeighborAllgather(topo, _, _, blocks) => blocks.is_even() && topo.is_grid(),
+            Self::NeighborAlltoall(topo, _, given, _, blocks) => {
+                given.is_even() && blocks.is_even() && topo.is_grid()
+            }
             _ => false,
         }
     }
@@ -178,7 +182,8 @@ impl ByteCall {
         match self {
             Self::Contiguous(call) => Ok(call.run(endpoint, comm)?),
             Self::Blocks(call) => Ok(call.run(endpoint, comm)?),
-            _ => Err(CallFault::new(MPI_ERR_INTERN, "a collective that has to be started")),
+            Self::Neighbors(call, topo) => Ok(call.run(endpoint, topo.neighbors()?)?),
+            Self::Across(_) => Err(CallFault::new(MPI_ERR_INTERN, "a collective that has to be started")),
         }
     }
 
@@ -200,7 +205,7 @@ impl ByteCall {
             Self::Neighbors(call, topo) => {
                 // SAFETY: the caller's promise.
                 let neighbors = unsafe { topology.insert(topo).extend() }?;
-                Started::ByMessages(call.begin(scope, neighbors, mode)?)
+                call.launch(scope, neighbors, mode)?
             }
         })
     }
@@ -217,14 +222,17 @@ impl ByteCall {
         memory: [Spare; 2],
         request: Ptr<Handle>,
     ) -> Result<(), CallFault> {
-        let (handle, comm) = on;
-        // SAFETY: there is no topology.
+        let ((handle, comm), mut topology) = (on, None);
+        // SAFETY: the topology is kept with it.
         let begun = engine::with(|ProcessEngine { scope, .. }| unsafe {
-            self.begin(scope, &comm, &mut None, StartMode::Driven)
+            self.begin(scope, &comm, &mut topology, StartMode::Driven)
         })?;
         request.set(match begun {
             Started::InSlots(flat) if flat.is_complete() => requests::of_done(handle, Status::EMPTY)?,
-            begun => requests::of_collective(handle, RunningCollective::of_piece(begun.into(), memory))?,
+            begun => {
+                let running = RunningCollective::of_piece(begun.into(), memory);
+                requests::of_collective(handle, RunningCollective { _topology: topology, ..running })?
+            }
         })
     }
 }

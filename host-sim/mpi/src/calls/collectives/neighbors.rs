@@ -7,8 +7,9 @@ use core::ffi::c_int;
 use std::rc::Rc;
 
 use super::blocks::RankBlocks;
-use super::call::{ByteOperation, CollectiveCall};
+use super::call::{ByteOperation, CallForm, CollectiveCall};
 use super::calls::collective;
+use super::pieces::{try_neighbor_allgather, try_neighbor_alltoall};
 use super::{Given, given_of, taken_of};
 use crate::abi::Handle;
 use crate::fault::CallFault;
@@ -17,8 +18,7 @@ use crate::objects::communicators;
 
 /// Sources and destinations.
 fn degrees(comm: Handle) -> Result<[u32; 2], CallFault> {
-    let (sources, destinations) = communicators::topology(comm)?.presence();
-    Ok([sources.len() as u32, destinations.len() as u32])
+    Ok(communicators::topology(comm)?.degrees())
 }
 
 /// Numbers of the program's, one a neighbour.
@@ -116,7 +116,8 @@ collective! {
     fn MPI_Neighbor_allgather_c, fn MPI_Ineighbor_allgather_c, fn MPI_Neighbor_allgather_init_c(
         data: Address, count: i64, datatype: Handle, into: Address, room: i64, kind: Handle, comm: Handle,
     ) on comm =>
-        allgather(Given { address: data, count, datatype }, |sources| RankBlocks::even(into, room, kind, sources), comm)
+        |form| try_neighbor_allgather(form, Given::new(data, count, datatype), Given::new(into, room, kind), comm),
+        else allgather(Given { address: data, count, datatype }, |sources| RankBlocks::even(into, room, kind, sources), comm)
 }
 mpi! { fn MPI_Neighbor_allgather(
     sendbuf: Address, sendcount: c_int, sendtype: Handle, recvbuf: Address, recvcount: c_int,
@@ -135,7 +136,8 @@ collective! {
     fn MPI_Neighbor_alltoall_c, fn MPI_Ineighbor_alltoall_c, fn MPI_Neighbor_alltoall_init_c(
         data: Address, count: i64, datatype: Handle, into: Address, room: i64, kind: Handle, comm: Handle,
     ) on comm =>
-        alltoall(|destinations| RankBlocks::even(data, count, datatype, destinations), |sources| RankBlocks::even(into, room, kind, sources), comm)
+        |form| try_neighbor_alltoall(form, Given::new(data, count, datatype), Given::new(into, room, kind), comm),
+        else alltoall(|destinations| RankBlocks::even(data, count, datatype, destinations), |sources| RankBlocks::even(into, room, kind, sources), comm)
 }
 mpi! { fn MPI_Neighbor_alltoall(
     sendbuf: Address, sendcount: c_int, sendtype: Handle, recvbuf: Address, recvcount: c_int,

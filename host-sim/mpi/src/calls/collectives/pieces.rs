@@ -8,7 +8,7 @@
 
 use core::ffi::c_int;
 
-use aldis_coll::BlockCall;
+use aldis_coll::{BlockCall, NeighborCall};
 use aldis_kernel::{Comm, Rank};
 
 use super::Given;
@@ -69,6 +69,73 @@ unsafe fn run(form: CallForm, call: BlockCall<'static>, on: (Handle, Comm)) -> R
     // SAFETY: the caller's promise.
     unsafe { form.carry_out(ByteCall::Blocks(call), on) }?;
     Ok(true)
+}
+
+/// Carries out a call among neighbours in a grid, with data for so many destinations and from so
+/// many sources.
+///
+/// # Safety
+/// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new).
+unsafe fn try_in_grid(
+    form: CallForm,
+    [given, taken]: [Given; 2],
+    handle: Handle,
+    call: NeighborForm,
+) -> Result<bool, CallFault> {
+    let Some(comm) = plain(handle, form)? else { return Ok(false) };
+    let topology = communicators::topology(handle)?;
+    let [sources, destinations] = topology.degrees();
+    let blocks = if call.is_gather { 1 } else { destinations };
+    let (Some(given), Some(taken)) = (whole(given, blocks), whole(taken, sources)) else {
+        return Ok(false);
+    };
+    let is_even = given.len().checked_mul(sources as usize) == taken.len().checked_mul(blocks as usize);
+    if !topology.is_grid() || !is_even || given.overlaps(taken) {
+        return Ok(false);
+    }
+    // SAFETY: the program leaves both alone until the call is over, and they are apart.
+    unsafe {
+        let call = (call.describe)(given.shown(), taken.bytes());
+        form.carry_out(ByteCall::Neighbors(call, topology), (handle, comm))?;
+    }
+    Ok(true)
+}
+
+/// A call among neighbours on blocks of one length.
+struct NeighborForm {
+    describe: fn(&'static [u8], &'static mut [u8]) -> NeighborCall<'static>,
+    /// True if all neighbours are given the same.
+    is_gather: bool,
+}
+
+/// A gather from neighbours.
+///
+/// # Safety
+/// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new).
+pub(super) unsafe fn try_neighbor_allgather(
+    form: CallForm,
+    own: Given,
+    blocks: Given,
+    comm: Handle,
+) -> Result<bool, CallFault> {
+    let describe = |given, taken| aldis_coll::neighbor_allgather(given, taken);
+    // SAFETY: the caller's promise.
+    unsafe { try_in_grid(form, [own, blocks], comm, NeighborForm { describe, is_gather: true }) }
+}
+
+/// An exchange of blocks with neighbours.
+///
+/// # Safety
+/// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new).
+pub(super) unsafe fn try_neighbor_alltoall(
+    form: CallForm,
+    given: Given,
+    taken: Given,
+    comm: Handle,
+) -> Result<bool, CallFault> {
+    let describe = |given, taken| aldis_coll::neighbor_alltoall(given, taken);
+    // SAFETY: the caller's promise.
+    unsafe { try_in_grid(form, [given, taken], comm, NeighborForm { describe, is_gather: false }) }
 }
 
 /// A gather or a scatter of blocks of one length.

@@ -18,7 +18,7 @@ const COUNTED: u32 = 512;
 const LIMIT: &str = "300";
 
 /// The calls that are counted, and the program's name for each.
-const CALLS: [(&str, &str); 8] = [
+const CALLS: [(&str, &str); 10] = [
     ("MPI_Send", "send"),
     ("MPI_Isend", "isend"),
     ("MPI_Recv, the message in the ring", "recv"),
@@ -27,6 +27,8 @@ const CALLS: [(&str, &str); 8] = [
     ("MPI_Bcast, the root", "bcast_root"),
     ("MPI_Bcast, another rank", "bcast"),
     ("MPI_Allreduce, the last rank", "allreduce"),
+    ("MPI_Iallreduce, the first rank", "iallreduce_first"),
+    ("MPI_Iallreduce and MPI_Wait, the last rank", "iallreduce"),
 ];
 
 /// The types, and the program's names for them.
