@@ -34,10 +34,10 @@
 //!
 //! **Who can.** The ranks of a node, on a communicator that has a set of slots
 //! ([`aldis_kernel::ControlSlots`]). A call that names it elsewhere is refused, with the reason; a
-//! call that leaves the choice to selection takes messages there. Nonblocking calls use it if they
-//! name it: it has a slot for some collectives of a communicator at a time and one stream of
-//! chunks, and one that waits for another of this rank, which is not driven, ends with
-//! [`Cause::Full`].
+//! call that leaves the choice to selection takes messages there. A nonblocking call uses it if it
+//! names it, or if its rank drives all that it has started: there are slots for some collectives of
+//! a communicator at a time and one stream of chunks, which the started ones take in their order.
+//! One that waits for another of this rank, which is not driven, ends with [`Cause::Full`].
 //!
 //! **What goes wrong.** A rank that has left or is lost ends it with the cause and that rank's
 //! name; a deadline names the first rank that is missing. Lengths that differ are found before
@@ -474,6 +474,9 @@ pub(crate) struct FlatCollective<R> {
     missing: Option<u32>,
     /// True once it has let others know that it waits.
     has_published: bool,
+    /// True if it goes on while others of this rank do: they take the chunks in the same order on
+    /// all ranks.
+    is_started: bool,
     /// The run by which chunks are passed; none if a slot holds everything.
     run: Option<ChunkRun>,
     _here: Here,
@@ -498,9 +501,15 @@ impl<R: Role> FlatCollective<R> {
             idle: 0,
             missing: None,
             has_published: false,
+            is_started: false,
             run,
             _here,
         }))
+    }
+
+    /// Returns it as one that goes on while others of this rank do.
+    pub(crate) fn started(self) -> Self {
+        Self { is_started: true, ..self }
     }
 
     fn task(&self) -> &Task {
@@ -548,6 +557,9 @@ impl<R: Role> FlatCollective<R> {
             return Err(CallOutcome::Crowded);
         }
         if let Some(run) = &mut self.run {
+            if self.is_started && !slots.is_oldest(self.number) {
+                return Err(CallOutcome::Crowded);
+            }
             run.first = slots.take_chunks(self.number).ok_or(CallOutcome::Crowded)?;
         }
         match &self.run {

@@ -71,7 +71,7 @@ impl<'scope> SlotCollective<'scope> {
         let operation = role.task().operation;
         let begun =
             FlatCollective::begin(scope, comm, role).and_then(|begun| begun.ok_or(Cause::Unsupported));
-        let flat = begun.map_err(|cause| Error::new(operation, cause))?;
+        let flat = begun.map_err(|cause| Error::new(operation, cause))?.started();
         let mut this = Self { comm: *comm, data, flat, failure: None };
         match this.turn(scope) {
             CallOutcome::Failed(cause, rank) => Err(this.error(cause, rank)),

@@ -166,6 +166,7 @@ impl<R: Role + Copy> FlatAttempt<R> {
             idle: 0,
             missing: None,
             has_published: false,
+            is_started: false,
             run: None,
             _here: here,
         }

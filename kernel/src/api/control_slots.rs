@@ -80,6 +80,12 @@ impl ControlSlots<'_> {
         self.control.admits(self.set, number)
     }
 
+    /// Returns true if this rank has finished all collectives before this one.
+    pub fn is_oldest(&self, number: u32) -> bool {
+        let own = self.peer(self.rank).and_then(|own| self.control.progress(self.set, own));
+        own.is_ok_and(|own| own.finished == number)
+    }
+
     /// Writes this rank's control slot of a collective.
     ///
     /// # Errors
