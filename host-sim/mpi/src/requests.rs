@@ -64,6 +64,7 @@ pub(crate) unsafe fn run_steps(steps: &mut [MemoryStep]) -> Result<(), CallFault
 }
 
 /// The progress of a collective: by control slots, which takes little memory, or by messages.
+#[expect(clippy::large_enum_variant, reason = "short ones are to take no memory beside their request's")]
 pub(crate) enum CollectiveProgress {
     InSlots(SlotCollective<'static>),
     ByMessages(Box<Collective<'static>>),

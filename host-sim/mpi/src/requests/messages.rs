@@ -22,7 +22,7 @@ use crate::process::handles::{HandleKind, HandleTable, is_int_of, is_of, pack};
 use crate::process::messages::MessageNotes;
 use crate::process::scope::StaticScope;
 
-/// The handle of every send that was over as soon as it was started.
+/// The handle of every send that was over as soon as it was started, and of every collective.
 pub(crate) const SENT: Handle = pack(HandleKind::Sent, 0, 0);
 
 /// The statuses of receives that were over as soon as they were started.

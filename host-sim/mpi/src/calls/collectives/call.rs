@@ -18,7 +18,7 @@ use aldis_coll::{
 use aldis_kernel::{Comm, Rank};
 use aldis_linux::HostEndpoint;
 
-use crate::abi::{Handle, MPI_ERR_INTERN, MPI_ERR_ROOT, Status};
+use crate::abi::{Handle, MPI_ERR_INTERN, MPI_ERR_ROOT};
 use crate::fault::CallFault;
 use crate::ffi::{Ptr, Region};
 use crate::objects::communicators::{self, rank_in};
@@ -228,7 +228,7 @@ impl ByteCall {
             self.begin(scope, &comm, &mut topology, StartMode::Driven)
         })?;
         request.set(match begun {
-            Started::InSlots(flat) if flat.is_complete() => requests::of_done(handle, Status::EMPTY)?,
+            Started::InSlots(flat) if flat.is_complete() => requests::messages::SENT,
             begun => {
                 let running = RunningCollective::of_piece(begun.into(), memory);
                 requests::of_collective(handle, RunningCollective { _topology: topology, ..running })?
