@@ -80,9 +80,10 @@ pub enum StartMode {
     Nonblocking,
     /// At once, by ranks each of which drives all the collectives that it has started whenever it
     /// waits for anything: by control slots, if what every rank gives stands in one, or in the
-    /// chunks beside them before others have read any, and every rank knows so; else by messages. A communicator has slots for some collectives at a time; those
-    /// that are started beyond wait for the first, and a test or wait of one alone may end with
-    /// [`Cause::Full`] meanwhile, after which it goes on.
+    /// chunks beside them before others have read any, and every rank knows so; else by messages. A
+    /// communicator has slots for some collectives at a time; those that are started beyond wait
+    /// for the first, and a test or wait of one alone may end with [`Cause::Full`] meanwhile, after
+    /// which it goes on.
     Driven,
     /// At once, and every rank waits for it as soon as it has started it: it takes the path of the
     /// blocking call, by control slots where that does. A call on blocks does so if they are of one

@@ -29,7 +29,7 @@ mod pieces;
 mod reductions;
 
 use blocks::{AllBlocks, RankBlocks, put};
-use call::{BlockList, ByteCall, ByteOperation, CallForm, CollectiveCall};
+use call::{BlockList, ByteCall, ByteOperation, CallComm, CallForm, CollectiveCall};
 pub(crate) use operand::Operand;
 use reductions::{Reduction, ResultParts, reduce, reduce_scatter, try_reduce, try_reduce_scatter_block};
 
@@ -68,7 +68,9 @@ fn try_barrier(form: CallForm, comm: Handle) -> Result<bool, CallFault> {
         return Ok(false);
     }
     // SAFETY: there are no data.
-    unsafe { form.carry_out(ByteCall::Contiguous(aldis_coll::barrier()), (comm, of)) }?;
+    unsafe {
+        form.carry_out(ByteCall::Contiguous(aldis_coll::barrier()), CallComm { handle: comm, comm: of })
+    }?;
     Ok(true)
 }
 
@@ -96,7 +98,9 @@ unsafe fn try_bcast(
         return Ok(false);
     };
     // SAFETY: the caller promised that nothing touches them until the call is over.
-    unsafe { form.carry_out(ByteCall::Contiguous(aldis_coll::bcast(bytes.bytes(), root)), (comm, of)) }?;
+    let call = ByteCall::Contiguous(aldis_coll::bcast(unsafe { bytes.bytes() }, root));
+    // SAFETY: as above.
+    unsafe { form.carry_out(call, CallComm { handle: comm, comm: of }) }?;
     Ok(true)
 }
 

@@ -168,6 +168,13 @@ impl ByteOperation {
     }
 }
 
+/// The communicator of a call, as the program and as the kernel name it.
+#[derive(Clone, Copy)]
+pub(super) struct CallComm {
+    pub(super) handle: Handle,
+    pub(super) comm: Comm,
+}
+
 /// A call of `aldis-coll` on memory that lasts.
 pub(super) enum ByteCall {
     Contiguous(ContiguousCall<'static>),
@@ -218,11 +225,11 @@ impl ByteCall {
     /// in this.
     pub(super) unsafe fn start(
         self,
-        on: (Handle, Comm),
+        on: CallComm,
         memory: [Spare; 2],
         request: Ptr<Handle>,
     ) -> Result<(), CallFault> {
-        let ((handle, comm), mut topology) = (on, None);
+        let (CallComm { handle, comm }, mut topology) = (on, None);
         // SAFETY: the topology is kept with it.
         let begun = engine::with(|ProcessEngine { scope, .. }| unsafe {
             self.begin(scope, &comm, &mut topology, StartMode::Driven)
@@ -258,9 +265,9 @@ impl CallForm {
     ///
     /// # Safety
     /// As for [`ByteCall::start`].
-    pub(super) unsafe fn carry_out(self, call: ByteCall, on: (Handle, Comm)) -> Result<(), CallFault> {
+    pub(super) unsafe fn carry_out(self, call: ByteCall, on: CallComm) -> Result<(), CallFault> {
         match self {
-            Self::Blocking => engine::with(|engine| call.run(engine.endpoint(), &on.1)),
+            Self::Blocking => engine::with(|engine| call.run(engine.endpoint(), &on.comm)),
             // SAFETY: the caller's promise.
             Self::Nonblocking(request) => unsafe { call.start(on, <[Spare; 2]>::default(), request) },
         }

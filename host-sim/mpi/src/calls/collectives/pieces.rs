@@ -9,10 +9,10 @@
 use core::ffi::c_int;
 
 use aldis_coll::{BlockCall, NeighborCall};
-use aldis_kernel::{Comm, Rank};
+use aldis_kernel::Rank;
 
 use super::Given;
-use super::call::{ByteCall, CallForm};
+use super::call::{ByteCall, CallComm, CallForm};
 use crate::abi::{Handle, MPI_ERR_ROOT};
 use crate::fault::CallFault;
 use crate::ffi::Region;
@@ -20,9 +20,9 @@ use crate::objects::communicators::{self, rank_in};
 use crate::objects::datatypes::{ContiguousData, piece};
 
 /// The communicator of a call, if it is of one group and can be carried out at once in this form.
-fn plain(comm: Handle, form: CallForm) -> Result<Option<Comm>, CallFault> {
-    let of = communicators::of(comm)?;
-    Ok(Some(of).filter(|of| !of.is_inter() && form.is_at_once()))
+fn plain(handle: Handle, form: CallForm) -> Result<Option<CallComm>, CallFault> {
+    let comm = communicators::of(handle)?;
+    Ok((!comm.is_inter() && form.is_at_once()).then_some(CallComm { handle, comm }))
 }
 
 /// The data of so many ranks as one piece, if they are one.
@@ -65,7 +65,7 @@ fn block_of(blocks: &mut [u8], rank: Rank, len: usize) -> &mut [u8] {
 ///
 /// # Safety
 /// Its data are the program's, which leaves them alone until it is over.
-unsafe fn run(form: CallForm, call: BlockCall<'static>, on: (Handle, Comm)) -> Result<bool, CallFault> {
+unsafe fn run(form: CallForm, call: BlockCall<'static>, on: CallComm) -> Result<bool, CallFault> {
     // SAFETY: the caller's promise.
     unsafe { form.carry_out(ByteCall::Blocks(call), on) }?;
     Ok(true)
@@ -82,7 +82,7 @@ unsafe fn try_in_grid(
     handle: Handle,
     call: NeighborForm,
 ) -> Result<bool, CallFault> {
-    let Some(comm) = plain(handle, form)? else { return Ok(false) };
+    let Some(on) = plain(handle, form)? else { return Ok(false) };
     let topology = communicators::topology(handle)?;
     let [sources, destinations] = topology.degrees();
     let blocks = if call.is_gather { 1 } else { destinations };
@@ -96,7 +96,7 @@ unsafe fn try_in_grid(
     // SAFETY: the program leaves both alone until the call is over, and they are apart.
     unsafe {
         let call = (call.describe)(given.shown(), taken.bytes());
-        form.carry_out(ByteCall::Neighbors(call, topology), (handle, comm))?;
+        form.carry_out(ByteCall::Neighbors(call, topology), on)?;
     }
     Ok(true)
 }
@@ -140,6 +140,7 @@ pub(super) unsafe fn try_neighbor_alltoall(
 
 /// A gather or a scatter of blocks of one length.
 struct RootedCall<C> {
+    handle: Handle,
     /// Describes it on data of this rank.
     call: fn(&'static mut [u8], &'static mut [u8], Rank) -> BlockCall<'static>,
     /// Moves this rank's own data to their block among all, or from it, at the root.
@@ -154,18 +155,18 @@ struct RootedCall<C> {
 unsafe fn try_rooted(
     form: CallForm,
     [own, blocks]: [Given; 2],
-    (root, handle): (c_int, Handle),
+    root: c_int,
     rooted: RootedCall<impl FnOnce(&mut [u8], Region)>,
 ) -> Result<bool, CallFault> {
-    let RootedCall { call, copy } = rooted;
-    let Some(comm) = plain(handle, form)? else { return Ok(false) };
-    let root = rank_in(root, comm.size(), MPI_ERR_ROOT)?;
-    if comm.rank() != root {
+    let RootedCall { handle, call, copy } = rooted;
+    let Some(on) = plain(handle, form)? else { return Ok(false) };
+    let root = rank_in(root, on.comm.size(), MPI_ERR_ROOT)?;
+    if on.comm.rank() != root {
         let Some(own) = whole(own, 1) else { return Ok(false) };
         // SAFETY: the program leaves them alone until the call is over.
-        return unsafe { run(form, call(own.bytes(), &mut [], root), (handle, comm)) };
+        return unsafe { run(form, call(own.bytes(), &mut [], root), on) };
     }
-    let Some(OwnAndBlocks { blocks, own }) = OwnAndBlocks::of(own, blocks, comm.size()) else {
+    let Some(OwnAndBlocks { blocks, own }) = OwnAndBlocks::of(own, blocks, on.comm.size()) else {
         return Ok(false);
     };
     // SAFETY: as above; what is this rank's own is apart.
@@ -174,7 +175,7 @@ unsafe fn try_rooted(
         copy(block_of(blocks, root, own.len()), own);
     }
     // SAFETY: as above.
-    unsafe { run(form, call(blocks, &mut [], root), (handle, comm)) }
+    unsafe { run(form, call(blocks, &mut [], root), on) }
 }
 
 /// A gather of blocks of one length.
@@ -191,7 +192,7 @@ pub(super) unsafe fn try_gather(
     // SAFETY: the caller's promise; it is read and is apart from its block.
     unsafe {
         let copy = |block: &mut [u8], own: Region| block.copy_from_slice(own.shown());
-        try_rooted(form, [own, blocks], (root, comm), RootedCall { call: aldis_coll::gather, copy })
+        try_rooted(form, [own, blocks], root, RootedCall { handle: comm, call: aldis_coll::gather, copy })
     }
 }
 
@@ -209,7 +210,7 @@ pub(super) unsafe fn try_scatter(
     // SAFETY: the caller's promise; it is written and is apart from its block.
     unsafe {
         let copy = |block: &mut [u8], own: Region| own.bytes().copy_from_slice(block);
-        try_rooted(form, [own, blocks], (root, comm), RootedCall { call: aldis_coll::scatter, copy })
+        try_rooted(form, [own, blocks], root, RootedCall { handle: comm, call: aldis_coll::scatter, copy })
     }
 }
 
@@ -223,17 +224,17 @@ pub(super) unsafe fn try_allgather(
     blocks: Given,
     handle: Handle,
 ) -> Result<bool, CallFault> {
-    let Some(comm) = plain(handle, form)? else { return Ok(false) };
-    let Some(OwnAndBlocks { blocks, own }) = OwnAndBlocks::of(own, blocks, comm.size()) else {
+    let Some(on) = plain(handle, form)? else { return Ok(false) };
+    let Some(OwnAndBlocks { blocks, own }) = OwnAndBlocks::of(own, blocks, on.comm.size()) else {
         return Ok(false);
     };
     // SAFETY: the program leaves both alone until the call is over, and they are apart.
     let (blocks, own) = unsafe { (blocks.bytes(), own.map(|own| own.shown())) };
     if let Some(own) = own {
-        block_of(blocks, comm.rank(), own.len()).copy_from_slice(own);
+        block_of(blocks, on.comm.rank(), own.len()).copy_from_slice(own);
     }
     // SAFETY: as above.
-    unsafe { run(form, aldis_coll::allgather(blocks), (handle, comm)) }
+    unsafe { run(form, aldis_coll::allgather(blocks), on) }
 }
 
 /// An exchange of blocks of one length.
@@ -246,8 +247,8 @@ pub(super) unsafe fn try_alltoall(
     taken: Given,
     handle: Handle,
 ) -> Result<bool, CallFault> {
-    let Some(comm) = plain(handle, form)? else { return Ok(false) };
-    let ranks = comm.size();
+    let Some(on) = plain(handle, form)? else { return Ok(false) };
+    let ranks = on.comm.size();
     let (Some(given), Some(taken)) = (whole(given, ranks), whole(taken, ranks)) else {
         return Ok(false);
     };
@@ -257,5 +258,5 @@ pub(super) unsafe fn try_alltoall(
     // SAFETY: the program leaves both alone until the call is over, and they are apart.
     let (given, taken) = unsafe { (given.shown(), taken.bytes()) };
     // SAFETY: as above.
-    unsafe { run(form, aldis_coll::alltoall(given, taken, &mut []), (handle, comm)) }
+    unsafe { run(form, aldis_coll::alltoall(given, taken, &mut []), on) }
 }

@@ -13,7 +13,7 @@ use aldis_kernel::{Comm, Rank};
 
 use super::Operand;
 use super::across::{self, Where};
-use super::call::{BlockList, ByteCall, ByteOperation, CallForm, CollectiveCall};
+use super::call::{BlockList, ByteCall, ByteOperation, CallComm, CallForm, CollectiveCall};
 use crate::abi::{Handle, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_ROOT, MPI_PROC_NULL, MPI_ROOT};
 use crate::fault::CallFault;
 use crate::ffi::{Address, Ptr, Region};
@@ -223,7 +223,7 @@ impl ReductionPiece {
                 data.bytes().copy_from_slice(given.shown());
             }
             let call = reduce_by(what, data.bytes(), scratch.region().bytes());
-            ByteCall::Contiguous(call).start((on, comm), [own, scratch], request)
+            ByteCall::Contiguous(call).start(CallComm { handle: on, comm }, [own, scratch], request)
         }
     }
 }
@@ -356,7 +356,8 @@ pub(super) unsafe fn try_reduce_scatter_block(
             // SAFETY: as above; the scratch is kept with it.
             unsafe {
                 let call = reduce_scatter_block_by(kernel, input, own, scratch.region().bytes());
-                ByteCall::Blocks(call).start((comm, of), [scratch, Spare::default()], request)?;
+                let on = CallComm { handle: comm, comm: of };
+                ByteCall::Blocks(call).start(on, [scratch, Spare::default()], request)?;
             }
         }
     }
