@@ -76,6 +76,11 @@ impl<'m> Portions<'m> {
         this
     }
 
+    /// Bytes of the longest block, of which all ranks know if blocks are of one length.
+    pub(super) const fn longest_bytes(&self) -> usize {
+        self.longest_bytes
+    }
+
     /// Returns true if messages are to follow, once it was carried out: for all blocks, or, of a
     /// gather, for those that no slot holds.
     #[inline(always)]

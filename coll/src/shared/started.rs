@@ -5,6 +5,7 @@ use aldis_kernel::hal::shared_control::{ControlSlotsShape, Note};
 use aldis_kernel::{ControlSlots, NotReady};
 
 use super::chunks::ChunkRun;
+use super::drive::serves;
 use super::{NeighborExchange, Portions, Role, Stopped, Task};
 
 /// The role of a rank in a collective that is started.
@@ -23,23 +24,20 @@ impl<'m> StartedRole<'m> {
     /// messages, or more is to be asked.
     #[inline]
     pub(crate) fn at_once(self, shape: &ControlSlotsShape, is_driven: bool) -> Option<Self> {
-        let task = self.task();
-        let fits = || !task.is_idle() && task.root < task.size && self.fits(shape.slot_bytes);
-        let serves = match self.passes_chunks() {
-            true => !is_driven || self.writes_ahead(shape),
-            false => fits(),
-        };
-        serves.then_some(self)
+        let is_for_mode = !is_driven || !self.passes_chunks() || self.writes_ahead(shape);
+        (is_for_mode && serves(shape, &self)).then_some(self)
     }
 
-    /// Returns true if it can write all of its chunks before another rank has read any.
+    /// Returns true if every rank can write all of its chunks before another has read any.
     fn writes_ahead(&self, shape: &ControlSlotsShape) -> bool {
         let Ok(Some(run)) = self.run(shape) else { return false };
+        let of_bytes = |bytes: usize| u32::try_from(bytes.div_ceil(run.segment.max(1))).ok();
         let positions = match self {
-            Self::Stretch(task) => task.positions(&run).unwrap_or(u32::MAX),
-            Self::Blocks(_) | Self::Neighbors(_) => run.segments,
+            Self::Stretch(task) => task.positions(&run),
+            Self::Blocks(portions) => of_bytes(portions.longest_bytes()),
+            Self::Neighbors(exchange) => of_bytes(exchange.task().bytes),
         };
-        positions <= shape.chunks
+        positions.is_some_and(|positions| positions <= shape.chunks)
     }
 
     /// Returns true if a slot did not hold all that a rank gives, so that messages were to follow.
