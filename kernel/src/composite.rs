@@ -43,7 +43,8 @@ impl<A: Transport, B: Transport> Composite<A, B> {
         &mut self.second
     }
 
-    #[inline]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    #[cfg_attr(not(target_pointer_width = "64"), inline)]
     fn takes_first(&self, peer: PeerId) -> bool {
         self.first.reach(peer).is_ok()
     }
@@ -112,7 +113,8 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
         "composite"
     }
 
-    #[inline]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    #[cfg_attr(not(target_pointer_width = "64"), inline)]
     fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
         self.first.reach(peer).or_else(|_| self.second.reach(peer))
     }

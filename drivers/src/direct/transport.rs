@@ -183,7 +183,8 @@ impl<T: Transport, E: CopyEngine> Transport for Direct<'_, T, E> {
         self.inner.name()
     }
 
-    #[inline]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    #[cfg_attr(not(target_pointer_width = "64"), inline)]
     fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
         let inner = self.inner.reach(peer)?;
         let Some([mapped, any]) = self.caps.as_ref().filter(|_| self.reads(peer)) else { return Ok(inner) };

@@ -284,7 +284,7 @@ impl Transport for Shm<'_> {
         "shm"
     }
 
-    #[inline]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
         match self.lanes.get(peer.index()).map(|lane| lane.state) {
             Some(LaneState::Open) => Ok(&self.caps),

@@ -323,7 +323,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         !request.is_null() && self.is_over(request)
     }
 
-    #[inline]
+    #[cfg_attr(feature = "fast-paths", inline)]
     pub(crate) fn is_over(&mut self, request: &Request<'scope>) -> bool {
         match request.stage {
             Stage::Null | Stage::Idle(_) | Stage::Done(_) => true,

@@ -129,7 +129,8 @@ pub(crate) fn start() -> Result<(), CallFault> {
             made.first_of_two = row.form.first_of_two();
             made.elements = 1 + i64::from(made.first_of_two.is_some());
             let place = row.handle - MPI_DATATYPE_NULL;
-            if let Some(piece) = NAMED_PIECES.get(place).filter(|_| made.makes_pieces) {
+            if let Some(piece) = NAMED_PIECES.get(place).filter(|_| made.makes_pieces && !is_raw(row.handle))
+            {
                 piece.set(Some(NamedPiece { size: made.size as u32, committed: made.committed }));
             }
             if named.len() <= place {
@@ -215,18 +216,30 @@ pub(crate) fn piece(address: Address, count: i64, datatype: Handle) -> Option<Co
         0..=PIECE_COUNT_MAX if is_raw(datatype) => {
             address.region_in_memory(0, count as usize).map(ContiguousData::Bytes)
         }
-        0..=PIECE_COUNT_MAX => {
-            let place = datatype.wrapping_sub(MPI_DATATYPE_NULL);
-            match NAMED_PIECES.get(place).and_then(Cell::get) {
-                Some(NamedPiece { size, committed }) => {
-                    let memory = address.region_in_memory(0, count as usize * size as usize);
-                    memory.map(|memory| ContiguousData::Elements(memory, count as u64, committed))
-                }
-                None => elements(address, count, datatype),
-            }
-        }
+        0..=PIECE_COUNT_MAX => elements(address, count, datatype),
         _ => None,
     }
+}
+
+/// Elements of a predefined type in one piece.
+#[derive(Clone, Copy)]
+pub(crate) struct NamedElements {
+    pub(crate) memory: Region,
+    pub(crate) count: u64,
+    pub(crate) datatype: Committed,
+}
+
+/// Returns the elements that a call names, if they are of a predefined type that is not sent as
+/// bytes, and in memory: what most messages are of, so nothing but a row of a table is looked at.
+#[inline(always)]
+pub(crate) fn named_elements(address: Address, count: i64, datatype: Handle) -> Option<NamedElements> {
+    let place = datatype.wrapping_sub(MPI_DATATYPE_NULL);
+    let NamedPiece { size, committed: datatype } = NAMED_PIECES.get(place)?.get()?;
+    if !(1..=PIECE_COUNT_MAX).contains(&count) {
+        return None;
+    }
+    let memory = address.region_in_memory(0, count as usize * size as usize)?;
+    Some(NamedElements { memory, count: count as u64, datatype })
 }
 
 /// The piece that so many elements of a datatype are, of which there are at most
