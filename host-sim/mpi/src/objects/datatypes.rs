@@ -105,7 +105,7 @@ static TYPES: Owned<RefCell<HandleTable<Type>>> =
 // SAFETY: only calls of MPI use it.
 static NAMED: Owned<RefCell<Vec<Option<Type>>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
-/// What a message needs to know of a predefined type that makes pieces.
+/// The size of a predefined type that makes pieces, and the kernel's name for it.
 #[derive(Clone, Copy, Debug)]
 struct NamedPiece {
     size: u32,
