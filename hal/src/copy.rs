@@ -72,48 +72,67 @@ unsafe fn copy_in_pieces(from: *const u8, to: *mut u8, count: usize) {
 /// Bytes from which on [`publish`] goes past the caches.
 const PAST_CACHES_BYTES_MIN: usize = 8192;
 
-/// Copies like [`copy`] into memory that another core has read and is to read again. Many bytes go
-/// past the caches where the processor can: an ordinary store first takes its line back from the
-/// reader, which costs a journey of that line for each, and its contents are of no use.
+/// Copies like [`copy`] into memory that another core has read and is to read again; many bytes
+/// [past the caches](copy_past).
 ///
 /// Everything is in place when it returns: a store with release order after it publishes all.
 #[inline]
 pub fn publish(to: &mut [u8], from: &[u8]) {
-    let count = to.len().min(from.len());
-    #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
-    if count >= PAST_CACHES_BYTES_MIN && to.as_ptr().addr().is_multiple_of(16) {
-        let done = count - count % 64;
-        // SAFETY: neither is shorter, they are apart, and the target is aligned to 16.
-        unsafe {
-            past_caches(from.as_ptr(), to.as_mut_ptr(), done);
-            return copy_raw(from.as_ptr().add(done), to.as_mut_ptr().add(done), count - done);
-        }
-    }
-    // SAFETY: as of `copy`.
-    unsafe { copy_raw(from.as_ptr(), to.as_mut_ptr(), count) }
+    if to.len().min(from.len()) >= PAST_CACHES_BYTES_MIN { copy_past(to, from) } else { copy(to, from) }
 }
 
-/// Copies `count` bytes, a multiple of 64, past the caches, and waits until they are in place.
+/// Copies as much as both have to memory that another core has read and is to read again, past the
+/// caches of this one where the processor can.
+///
+/// An ordinary store first takes its line back from the reader, whose contents are of no use, and
+/// the reader then fetches it from this core's cache: where the two share no cache that takes five
+/// times as long as to write whole lines to memory and read them from there. Everything is in place
+/// when it returns.
+#[inline]
+pub fn copy_past(to: &mut [u8], from: &[u8]) {
+    let count = to.len().min(from.len());
+    // SAFETY: neither is shorter, and what is borrowed exclusively overlaps with nothing.
+    unsafe { copy_lines_past(from.as_ptr(), to.as_mut_ptr(), count) }
+}
+
+/// Copies `count` bytes: whole lines of the target past the caches, what is before and behind them
+/// as any other.
 ///
 /// # Safety
-/// As of [`copy_raw`], and `to` is aligned to 16.
+/// As of [`copy_raw`].
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
 #[inline(never)]
-unsafe fn past_caches(from: *const u8, to: *mut u8, count: usize) {
+unsafe fn copy_lines_past(from: *const u8, to: *mut u8, count: usize) {
     use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
-    let (from, to) = (from.cast::<__m128i>(), to.cast::<__m128i>());
-    // SAFETY: each word is inside of what the caller vouches for, and aligned in the target; every
-    // x86-64 that this is compiled for has these instructions.
+    const LINE: usize = 64;
+    const WORD: usize = size_of::<__m128i>();
+    let before = (to.addr().wrapping_neg() % LINE).min(count);
+    let lines_end = before + (count - before) / LINE * LINE;
+    // SAFETY: all pieces are within what the caller vouches for; the words of a line are aligned,
+    // since it begins with a line; every x86-64 that this is compiled for has these instructions.
     unsafe {
-        for line in (0..count / 16).step_by(4) {
-            let words = [0, 1, 2, 3].map(|word| _mm_loadu_si128(from.add(line + word)));
+        from.copy_to_nonoverlapping(to, before);
+        for line in (before..lines_end).step_by(LINE) {
+            let (from, to) = (from.add(line), to.add(line));
+            let words = [0, 1, 2, 3].map(|word| _mm_loadu_si128(from.add(word * WORD).cast()));
             for (word, value) in words.into_iter().enumerate() {
-                _mm_stream_si128(to.add(line + word), value);
+                _mm_stream_si128(to.add(word * WORD).cast(), value);
             }
         }
+        from.add(lines_end).copy_to_nonoverlapping(to.add(lines_end), count - lines_end);
         // Such stores are not ordered by a store with release order.
         _mm_sfence();
     }
+}
+
+/// Copies `count` bytes: this processor has no stores past its caches that are known to pay.
+///
+/// # Safety
+/// As of [`copy_raw`].
+#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2", not(miri))))]
+unsafe fn copy_lines_past(from: *const u8, to: *mut u8, count: usize) {
+    // SAFETY: as the caller vouches.
+    unsafe { copy_raw(from, to, count) }
 }
 
 #[cfg(test)]
@@ -147,6 +166,20 @@ mod tests {
             copy(&mut target[ahead..ahead + count], &source);
             assert!(target[..ahead].iter().chain(&target[ahead + count..]).all(|&byte| byte == 0));
             assert_eq!(target[ahead..ahead + count], source[..count]);
+        }
+    }
+
+    /// Checks every place of the target in a line, and some of the source.
+    #[test]
+    fn what_is_copied_past_the_caches_arrives_and_nothing_beside_it() {
+        let source: [u8; 400] = core::array::from_fn(|at| (at % 251) as u8 + 1);
+        for (start, by) in (0..70).flat_map(|start| [0, 1, 31].map(|by| (start, by))) {
+            for count in [0, 1, 15, 16, 63, 64, 65, 128, 200, 300] {
+                let mut target = [0; 512];
+                copy_past(&mut target[start..start + count], &source[by..]);
+                assert!(target[..start].iter().chain(&target[start + count..]).all(|&byte| byte == 0));
+                assert_eq!(target[start..start + count], source[by..by + count], "{start} {by} {count}");
+            }
         }
     }
 

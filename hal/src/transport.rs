@@ -18,6 +18,7 @@
 
 use crate::caps::{Caps, Features};
 use crate::cause::Cause;
+use crate::copy::copy;
 use crate::id::{Epoch, PeerId, RegionId, Token};
 use crate::post::{Post, Refusal};
 use crate::remote_memory::RemoteMemory;
@@ -34,6 +35,17 @@ use crate::time::Instant;
 pub trait Slot {
     /// The bytes of the message: header and payload, as long as was asked for.
     fn bytes(&mut self) -> &mut [u8];
+
+    /// Writes the bytes of the message: `header`, and `payload` behind it, which together are as
+    /// long as was asked for. The transport knows how its slots are filled best.
+    #[inline]
+    fn write(&mut self, header: &[u8], payload: &[u8]) {
+        if let Some((head, body)) = self.bytes().split_at_mut_checked(header.len()) {
+            copy(head, header);
+            copy(body, payload);
+        }
+    }
+
     /// Sends the message.
     fn commit(self);
 }

@@ -79,6 +79,14 @@ impl<A: Slot, B: Slot> Slot for Either<A, B> {
     }
 
     #[inline]
+    fn write(&mut self, header: &[u8], payload: &[u8]) {
+        match self {
+            Self::First(slot) => slot.write(header, payload),
+            Self::Second(slot) => slot.write(header, payload),
+        }
+    }
+
+    #[inline]
     fn commit(self) {
         match self {
             Self::First(slot) => slot.commit(),

@@ -231,15 +231,17 @@ impl Engine<'_> {
         label: &Label,
     ) -> Result<(), Malformed> {
         let key = Key::of(header);
+        // Only announcements of what is read tell a signature.
+        let length = if LENDS { header.bytes() } else { header.length };
         let matched = self.admit(from, header, &key, false)?;
         let Some(index) = matched else {
-            return self.keep(from, key, header.bytes(), Keep::Token(*announcement), label);
+            return self.keep(from, key, length, Keep::Token(*announcement), label);
         };
         if let Some(request) = self.requests.at(index) {
             (request.rank, request.tag) = (key.source, key.tag);
         }
-        self.fetch(index, from, announcement, header.bytes());
-        self.compare_announced(index, header.bytes(), label);
+        self.fetch(index, from, announcement, length);
+        self.compare_announced(index, length, label);
         Ok(())
     }
 

@@ -3,7 +3,6 @@
 //! twice; if anything is unusual, or wrong, it does nothing, and the general function for the step
 //! finds out what. `cargo xtask bench instructions` counts them.
 
-use aldis_hal::copy::copy;
 use aldis_hal::{Handle, PeerId, Post, Slot, Transport};
 use aldis_protocols::INLINE_BYTES;
 use aldis_protocols::header::{HEADER_BYTES, Header, Kind, Label};
@@ -249,9 +248,7 @@ fn packed<T: Transport>(
     payload: &[u8],
 ) -> bool {
     let Ok(mut slot) = transport.reserve(peer, HEADER_BYTES + payload.len()) else { return false };
-    let Some((head, body)) = slot.bytes().split_at_mut_checked(HEADER_BYTES) else { return false };
-    copy(head, header);
-    copy(body, payload);
+    slot.write(header, payload);
     slot.commit();
     true
 }

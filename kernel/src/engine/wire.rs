@@ -45,6 +45,10 @@ pub(crate) fn post<T: Transport>(transport: &mut T, peer: PeerId, header: &[u8],
     transport.short(peer, header, payload)
 }
 
+/// True if a message is packed as its transport does it best, for which a small image does not
+/// hold the code.
+const PACKS: bool = cfg!(feature = "fast-paths");
+
 /// A payload at least so long is sent from where it is, if the transport takes it so: a shorter one
 /// is copied sooner than that is found out.
 const PASSED_BYTES_MIN: usize = 2048;
@@ -57,6 +61,9 @@ pub(crate) fn pack(wire: &mut dyn Wire, peer: PeerId, header: &[u8], payload: &[
             Post::Again(why) => Err(Refusal::Again(why)),
             Post::Never(cause) => Err(Refusal::Never(cause)),
         };
+    }
+    if PACKS {
+        return wire.pack(peer, header, payload);
     }
     wire.fill(peer, header.len() + payload.len(), &mut |slot| {
         if let Some((head, body)) = slot.split_at_mut_checked(header.len())
@@ -77,6 +84,9 @@ pub(crate) trait Wire {
     /// Returns true if a short message may be so long.
     fn passes(&self, peer: PeerId, len: usize) -> bool;
 
+    /// Reserves a slot for header and payload, writes them and commits it; only with fast paths.
+    fn pack(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Result<(), Refusal>;
+
     /// Reserves a slot of `len` bytes, and commits it once `fill` has filled it; if that fails, so
     /// does this.
     fn fill(
@@ -94,6 +104,16 @@ impl<T: Transport> Wire for T {
 
     fn passes(&self, peer: PeerId, len: usize) -> bool {
         LENDS && self.reach(peer).is_ok_and(|caps| caps.limits.short_bytes_max as usize >= len)
+    }
+
+    fn pack(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Result<(), Refusal> {
+        if !PACKS {
+            return Err(Refusal::Never(Cause::Unsupported));
+        }
+        let mut slot = self.reserve(peer, header.len() + payload.len())?;
+        slot.write(header, payload);
+        slot.commit();
+        Ok(())
     }
 
     fn fill(

@@ -26,6 +26,24 @@ fn every_length_arrives_whole_by_either_way() {
     }
 }
 
+/// Around the length from which on payloads are written past the caches; also in the block of the
+/// message before, where they are not.
+#[test]
+fn every_long_message_arrives_whole_wherever_its_header_ends() {
+    let geometry = Geometry { blocks: 4, slots: 16, block_bytes: 8192, ..SMALL };
+    let mut world = InboxesJob::new(geometry, 0);
+    for len in [2047, 2048, 2049, 4096, 5000, 8192 - 48] {
+        for header_len in [0, 1, 32, 48] {
+            let message: Vec<u8> = (0..header_len + len).map(|byte| (byte * 7 + len) as u8).collect();
+            let (header, payload) = message.split_at(header_len);
+            for (from, to) in [(0, 1), (0, 1), (1, 0), (0, 1), (1, 0)] {
+                assert_eq!(world.write(from, to, header, payload), Post::Done);
+                assert_eq!(world.poll(to, 8).arrived, [(from, message.clone())]);
+            }
+        }
+    }
+}
+
 #[test]
 fn every_split_of_a_short_message_arrives_whole() {
     let mut world = InboxesJob::new(SMALL, 0);

@@ -143,6 +143,18 @@ impl InboxesJob {
         }
     }
 
+    /// Sends a message whose first bytes are its header, as a whole.
+    pub(super) fn write(&mut self, from: u32, to: u32, header: &[u8], payload: &[u8]) -> Post {
+        match self.ranks[from as usize].reserve(PeerId(to), header.len() + payload.len()) {
+            Ok(mut slot) => {
+                slot.write(header, payload);
+                slot.commit();
+                Post::Done
+            }
+            Err(refusal) => refusal.into(),
+        }
+    }
+
     /// Polls once; returns what was delivered.
     pub(super) fn poll(&mut self, rank: u32, budget: u32) -> ShmLog {
         let mut log = ShmLog::default();
