@@ -118,6 +118,7 @@ use crate::ethernet::{Framing, Port, Station};
 pub use aldis_protocols::discovery::{DiscoveryCounters, DiscoverySetup, Entry, Overdue, Refused};
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 /// Frames that one poll takes from the device at most.

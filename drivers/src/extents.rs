@@ -197,6 +197,7 @@ impl<const MAX: usize> Extents<MAX> {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use std::string::ToString;
     use std::vec;

@@ -50,6 +50,7 @@ use crate::shm::{Geometry, Identity, Region};
 use crate::card_slot::{CardSlot, Exact};
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 /// Red Hat's, and the device's number there.

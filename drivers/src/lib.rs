@@ -58,7 +58,7 @@
 //! checked, and a peer that sends what cannot be is `lost` once.
 #![no_std]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
-#![cfg_attr(loom, allow(dead_code, missing_docs))]
+#![cfg_attr(loom, allow(dead_code, missing_docs, unused_imports))]
 
 #[cfg(test)]
 extern crate std;

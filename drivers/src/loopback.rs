@@ -234,4 +234,5 @@ impl fmt::Debug for Loopback<'_> {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;

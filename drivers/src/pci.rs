@@ -42,6 +42,7 @@ pub use virtio_drivers::transport::pci::bus::{
 };
 
 #[cfg(test)]
+#[cfg(not(loom))]
 pub(crate) mod tests;
 
 /// Base addresses of a device.

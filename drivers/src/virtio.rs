@@ -69,6 +69,7 @@ mod find;
 mod frames;
 mod net;
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 pub use arena::{LentFrame, lend, lent_bytes_left};

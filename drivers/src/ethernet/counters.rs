@@ -67,6 +67,7 @@ impl fmt::Display for EthernetCounters {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use std::string::ToString;
 

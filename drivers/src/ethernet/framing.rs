@@ -228,6 +228,7 @@ impl Deref for CardAddress {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

@@ -89,6 +89,7 @@ impl EthernetHeader {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;

@@ -122,6 +122,7 @@ mod transport;
 pub mod udp;
 
 #[cfg(test)]
+#[cfg(not(loom))]
 pub(crate) mod tests;
 
 use aldis_protocols::reliable::FRAME_BYTES;

@@ -77,6 +77,7 @@ impl RowQueue {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
     use std::vec::Vec;

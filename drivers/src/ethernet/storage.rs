@@ -218,6 +218,7 @@ impl FrameSlots<'_> {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

@@ -53,6 +53,7 @@ impl Timers {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

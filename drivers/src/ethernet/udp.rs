@@ -201,4 +201,5 @@ impl InternetSum {
 const _: () = assert!(size_of::<UdpHeader>() == UDP_BYTES + 6);
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;

@@ -34,6 +34,7 @@ impl DownCounter {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use proptest::prelude::{prop_assert_eq, proptest};
 

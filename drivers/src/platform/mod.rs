@@ -72,6 +72,7 @@ const fn mix(seed: u64, counter: u64) -> u64 {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

@@ -212,6 +212,7 @@ pub unsafe fn output(port: u16, value: u8) {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

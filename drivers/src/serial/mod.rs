@@ -62,6 +62,7 @@
 pub mod cobs;
 mod nic;
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 pub use nic::{SerialCounters, SerialMemory, SerialNic, SerialRx, SerialStorage, SerialTx};

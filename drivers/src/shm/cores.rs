@@ -151,6 +151,7 @@ impl fmt::Debug for Cores<'_> {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use std::vec;
     use std::vec::Vec;

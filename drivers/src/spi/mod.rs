@@ -90,6 +90,7 @@ mod exchange;
 mod nic;
 mod side;
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 pub use block::{BlockHeader, HEADER_BYTES};

@@ -116,6 +116,7 @@ unsafe impl Hal for LentFrame {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use std::boxed::Box;
     use std::vec;

@@ -9,7 +9,7 @@ use aldis_kernel::{Comm, Error, Rank, Sleeper, Source, Status, Tag, TagMatch};
 use aldis_kit::rig::{self, Job, REQUESTS, Shape, pattern};
 use proptest::prelude::*;
 
-use crate::Ends;
+use super::Ends;
 
 /// The fate of a future after some polls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,7 +10,7 @@ use aldis_kernel::hal::Cause;
 use aldis_kernel::{Error, Rank, Sleeper, Status, Tag, Typed};
 use aldis_kit::rig::{Job, REQUESTS, Shape, pattern};
 
-use crate::TURNS;
+use super::TURNS;
 
 /// Sends `len` bytes with a checksum to a future with room for `room`; if `spoil`, one of the
 /// fragments is damaged.

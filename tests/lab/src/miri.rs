@@ -33,8 +33,8 @@ const SETS: [TestSet; 4] = [
     },
     TestSet {
         package: "aldis-kernel",
-        targets: &["--test", "view"],
-        filters: &["a_message_is_looked_at_where_it_is"],
+        targets: &["--test", "kernel"],
+        filters: &["view::a_message_is_looked_at_where_it_is"],
     },
     TestSet { package: "aldis-trials", targets: &["--test", "safe", "--no-default-features"], filters: &[] },
     TestSet {

@@ -46,8 +46,8 @@ const DRIVERS: Tests =
 /// Memory in the hands of a transport, looked at where it is, and in pieces: in one thread.
 const KERNEL: Tests = Tests {
     package: "aldis-kernel",
-    options: &["--test", "direct", "--test", "view", "--test", "typed"],
-    filters: &[],
+    options: &["--test", "kernel"],
+    filters: &["direct::", "view::", "typed::"],
 };
 
 /// Cases of a property test.
