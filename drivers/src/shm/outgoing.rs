@@ -96,7 +96,7 @@ impl<O: Orders> RingSender<O> {
 
     /// Messages under way, as far as is known here.
     #[inline(always)]
-    const fn under_way(&self) -> u32 {
+    pub(super) const fn under_way(&self) -> u32 {
         self.next.position().wrapping_sub(self.consumed)
     }
 

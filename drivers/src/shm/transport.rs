@@ -245,8 +245,16 @@ fn drain<S: Sink>(lane: &mut Lane, burst: Burst, sink: &mut S) -> (u32, Option<M
 /// the message before: its lines are here.
 const WRITES_PAST: bool = cfg!(target_arch = "x86_64");
 
-/// The least payload that is.
+/// The least payload that is, where the sender is ahead of its receiver by some messages, and so
+/// goes through many blocks.
 const PAST_BYTES_MIN: usize = 2048;
+
+/// The least payload that is where it is not: the few blocks that are used may still be in a cache
+/// of both.
+const PAST_BYTES_MIN_ALONE: usize = 8192;
+
+/// A sender that has so many messages under way is ahead.
+const AHEAD_MIN: u32 = 4;
 
 /// A message being written: in the ring slot itself if it is short, else in a block of the
 /// receiver.
@@ -260,6 +268,8 @@ pub struct ShmSlot<'a> {
     /// The lane whose block it is, if it is lent.
     lender: Option<&'a mut Incoming>,
     consumed: u32,
+    /// True if the sender is ahead of its receiver.
+    is_ahead: bool,
 }
 
 impl Slot for ShmSlot<'_> {
@@ -270,7 +280,8 @@ impl Slot for ShmSlot<'_> {
 
     #[inline]
     fn write(&mut self, header: &[u8], payload: &[u8]) {
-        let is_past = WRITES_PAST && payload.len() >= PAST_BYTES_MIN && self.lender.is_none();
+        let least = if self.is_ahead { PAST_BYTES_MIN } else { PAST_BYTES_MIN_ALONE };
+        let is_past = WRITES_PAST && payload.len() >= least && self.lender.is_none();
         if let Some((head, body)) = self.span.bytes().split_at_mut_checked(header.len()) {
             copy(head, header);
             if is_past { copy_past(body, payload) } else { copy(body, payload) }
@@ -344,6 +355,7 @@ impl Transport for Shm<'_> {
         }
         let lane = self.lanes.get_mut(peer.index()).ok_or(Refusal::Never(Cause::Unreachable))?;
         let (held, consumed) = (held(lane), lane.incoming.consumed());
+        let is_ahead = WRITES_PAST && lane.outgoing.under_way() >= AHEAD_MIN;
         let Lane { outgoing, incoming, .. } = lane;
         let blocks = if held.is_some() { incoming.blocks().cast_mut() } else { outgoing.blocks() };
         let block = match held.or_else(|| outgoing.free_block()) {
@@ -360,7 +372,7 @@ impl Transport for Shm<'_> {
         // its size, the region holds all of the geometry's slots and blocks, and shared memory is
         // initialised.
         let span = unsafe { SharedSpan::new(start, len) };
-        Ok(ShmSlot { claim, span, block, lender: held.map(|_| incoming), consumed })
+        Ok(ShmSlot { claim, span, block, lender: held.map(|_| incoming), consumed, is_ahead })
     }
 
     fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {

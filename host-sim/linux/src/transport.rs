@@ -102,8 +102,8 @@ pub(crate) const FRAME_BYTES: u32 = 32 << 10;
 const FRAMES: usize = 8;
 
 /// The cost of shared memory between two cores of one machine: measured on two cores of an AMD EPYC
-/// (one way 150 to 250 ns for a line, 10 GB/s through blocks).
-pub(crate) const COST: Cost = Cost { overhead_ns: 40, latency_ns: 160, per_kib_ns: 100 };
+/// (one way 150 to 250 ns for a line, 17 GB/s through blocks).
+pub(crate) const COST: Cost = Cost { overhead_ns: 40, latency_ns: 160, per_kib_ns: 60 };
 
 /// The segments of this rank and of those that it shares memory with, by rank from the `first`.
 pub(crate) struct Segments {

@@ -7,7 +7,7 @@ use core::ops::Range;
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Handle, PeerId, Refusal, Transport};
 use aldis_protocols::LENDS;
-use aldis_protocols::header::{Finish, Kind, Label, clear_to_send, finish};
+use aldis_protocols::header::{Finish, Header, Kind, Label, clear_to_send, finish};
 use aldis_protocols::rendezvous::{ReaderStep, ReceiverStep, Sender, SenderStep, WriterStep};
 
 use crate::counters::count;
@@ -316,6 +316,12 @@ impl Engine<'_> {
         let header = self.header(peer, Kind::Data, Key::NONE, 0, u64::from(len));
         let Some(request) = self.requests.at(index) else { return LaneTurn::Idle };
         if request.buffer.is_scattered() {
+            if LENDS && let Some(piece) = request.piece() {
+                // Elements of one piece, as they are.
+                let header = Header { tag: 1, ..header }.emit_data(receiver, offset);
+                let sent = pack(wire, id, &header, piece.read(offset, len as usize));
+                return self.sent_fragment(id, index, len, sent);
+            }
             let Some(tools) = self.tools() else { return LaneTurn::Idle };
             return tools.send_fragment(self, wire, id, index, Fragment { header, receiver, offset, len });
         }

@@ -38,7 +38,7 @@ const WHOLE: DirectCase = DirectCase {
     is_unlike: false,
 };
 
-/// What arrived, how the receive ended, and how many messages moved without a copy in between or
+/// Returns the buffer, how the receive ended, and how many messages moved without a copy between or
 /// could not.
 fn outcome(powers: Powers, case: DirectCase) -> (Vec<u8>, Result<u64, Cause>, [u64; 2]) {
     let DirectCase { sent, wanted, count, room, expected, synchronous, is_unlike } = case;
