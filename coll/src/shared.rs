@@ -16,6 +16,7 @@
 //! | up to [`SLOT_BYTES`], neighbours in a grid | its slot: all that it gives | its neighbours' |
 //! | up to [`SLOT_BYTES`], neighbours, <= 8 ranks | its slot: all that it gives | those of all |
 //! | more, blocks and scans of two | segments of what the other takes | the other's |
+//! | more, blocks for all of <= 8 ranks | segments of what the others take | the others' |
 //!
 //! **Blocks and scans** are for blocking calls whose blocks stand in slots, or two ranks pass in
 //! chunks. Where a rank does not know what others give - blocks of unlike lengths - it writes its
@@ -51,6 +52,8 @@ mod drive;
 mod fast_path;
 mod neighbor_exchange;
 mod pairs;
+mod parts;
+mod role;
 mod started;
 mod table;
 
@@ -62,6 +65,7 @@ use chunks::{ChunkRun, WorkShare};
 pub(crate) use drive::{CROWDED, SlotForm, run};
 pub(crate) use fast_path::try_run;
 pub(crate) use neighbor_exchange::{NeighborExchange, Neighbors};
+pub(crate) use role::{Contributions, Role};
 pub(crate) use started::StartedRole;
 
 use crate::op::{Kernel, copy};
@@ -123,8 +127,13 @@ impl Task {
 
     /// Returns true if the data of all ranks, or of none, are read: every rank reads from all.
     const fn is_of_all(&self) -> bool {
-        use Operation::{Bcast, Exscan, Gather, Scan, Scatter};
-        !matches!(self.operation, Bcast | Gather | Scatter | Scan | Exscan)
+        use Operation::{Bcast, Exscan, Gather, Reduce, Scan, Scatter};
+        match self.operation {
+            Bcast | Gather | Scatter | Scan | Exscan => false,
+            // One of two that gives does not wait for the root.
+            Reduce => self.size > 2,
+            _ => true,
+        }
     }
 
     /// Returns true if this rank ends with a result.
@@ -243,112 +252,6 @@ impl Task {
     }
 }
 
-/// The part of a rank with slots, and with memory of its own beside the data.
-pub(crate) trait Role {
-    /// Returns the task: the rank, and the collective that it takes part in.
-    fn task(&self) -> &Task;
-
-    /// Returns true if what it gives is for a slot of so many bytes.
-    fn fits(&self, slot_bytes: u32) -> bool;
-
-    /// Returns true if it passes chunks, unless it reads otherwise.
-    fn passes_chunks(&self) -> bool;
-
-    /// Returns the run by which it passes chunks, if its slot does not say all.
-    ///
-    /// # Errors
-    /// [`Cause::TooBig`] for an element that is larger than a chunk, and for too many chunks.
-    fn run(&self, shape: &ControlSlotsShape) -> Result<Option<ChunkRun>, Cause>;
-
-    /// Returns the note of its slot.
-    #[inline]
-    fn note(&self) -> Note {
-        self.task().note()
-    }
-
-    /// Writes this rank's slot.
-    ///
-    /// # Errors
-    /// The rank that has not finished with what stands in this rank's slot, or the cause of
-    /// failure, as [`ControlSlots::publish`].
-    fn give(&self, slots: &mut ControlSlots<'_>, number: u32, data: &[u8]) -> Result<(), NotReady>;
-
-    /// Returns true if it must read another rank's slot, which says all.
-    #[inline]
-    fn reads_slot_of(&self, rank: u32) -> bool {
-        self.task().reads_slot_of(rank)
-    }
-
-    /// Takes note of what `rank` says.
-    ///
-    /// # Errors
-    /// What is wrong with that.
-    fn check_note(&self, rank: u32, note: Note) -> Result<(), Cause>;
-
-    /// The result of what stands in slots, all of which have been read.
-    ///
-    /// # Errors
-    /// The cause that refuses it, and the rank whose slot says so if it is about one.
-    fn settle(
-        &self,
-        slots: &ControlSlots<'_>,
-        number: u32,
-        data: &mut [u8],
-    ) -> Result<(), (Cause, Option<u32>)>;
-
-    /// Positions that its chunks take, once all slots have been read; `None` if it passes none
-    /// after all.
-    fn positions(&self, run: &ChunkRun) -> Option<u32>;
-
-    /// Takes a step of its chunks, if it can be taken now; true after the last one.
-    ///
-    /// # Errors
-    /// Why it cannot.
-    fn pass(
-        &self,
-        run: &mut ChunkRun,
-        slots: &mut ControlSlots<'_>,
-        data: &mut [u8],
-    ) -> Result<bool, Stopped>;
-}
-
-/// Forwards what it does to the role that it refers to.
-macro_rules! forwards {
-    ($($(#[$meta:meta])* fn $name:ident(&self $(, $arg:ident: $kind:ty)*) -> $returns:ty;)*) => {
-        impl<R: Role> Role for &R {
-            $($(#[$meta])* fn $name(&self $(, $arg: $kind)*) -> $returns {
-                R::$name(self $(, $arg)*)
-            })*
-        }
-    };
-}
-
-forwards! {
-    #[inline(always)]
-    fn task(&self) -> &Task;
-    #[inline(always)]
-    fn fits(&self, slot_bytes: u32) -> bool;
-    #[inline(always)]
-    fn passes_chunks(&self) -> bool;
-    fn run(&self, shape: &ControlSlotsShape) -> Result<Option<ChunkRun>, Cause>;
-    #[inline(always)]
-    fn note(&self) -> Note;
-    #[inline(always)]
-    fn give(&self, slots: &mut ControlSlots<'_>, number: u32, data: &[u8]) -> Result<(), NotReady>;
-    #[inline(always)]
-    fn reads_slot_of(&self, rank: u32) -> bool;
-    #[inline(always)]
-    fn check_note(&self, rank: u32, note: Note) -> Result<(), Cause>;
-    #[inline(always)]
-    fn settle(
-        &self, slots: &ControlSlots<'_>, number: u32, data: &mut [u8]
-    ) -> Result<(), (Cause, Option<u32>)>;
-    fn positions(&self, run: &ChunkRun) -> Option<u32>;
-    fn pass(
-        &self, run: &mut ChunkRun, slots: &mut ControlSlots<'_>, data: &mut [u8]
-    ) -> Result<bool, Stopped>;
-}
-
 impl Role for Task {
     #[inline]
     fn task(&self) -> &Task {
@@ -380,13 +283,8 @@ impl Role for Task {
     }
 
     #[inline]
-    fn settle(
-        &self,
-        slots: &ControlSlots<'_>,
-        number: u32,
-        data: &mut [u8],
-    ) -> Result<(), (Cause, Option<u32>)> {
-        let slot = |rank| Ok(slots.look(number, rank)?.ok_or(Cause::Stale)?.payload);
+    fn settle(&self, given: &Contributions<'_, '_>, data: &mut [u8]) -> Result<(), (Cause, Option<u32>)> {
+        let slot = |rank| given.of(rank);
         let settled = match self.operation {
             Operation::Barrier => Ok(()),
             _ if !self.receives() => Ok(()),
@@ -608,7 +506,8 @@ impl<R: Role> FlatCollective<R> {
                 None => self.give_up(slots),
             },
             None => {
-                let settled = self.role.settle(slots, self.number, data);
+                let given = Contributions { slots, number: self.number, last: None };
+                let settled = self.role.settle(&given, data);
                 settled.map_err(|(cause, rank)| CallOutcome::Failed(cause, rank))?;
                 self.give_up(slots);
             }

@@ -30,7 +30,7 @@ impl Schedule for Unscheduled {
 pub const SLOT_BYTES: u64 = 8192;
 
 /// An element of more bytes is not reduced in chunks.
-const PASSED_ELEMENT_BYTES_MAX: u64 = 4096;
+const PASSED_ELEMENT_BYTES_MAX: u64 = 64;
 
 /// The name of the algorithm, the same for every operation.
 pub const NAME: &str = "shared";
@@ -63,8 +63,11 @@ pub(crate) const fn stands_in_control_slots(call: &Call) -> bool {
     is_in_control_slots(call.operation) && bytes <= SLOT_BYTES
 }
 
-/// Returns true if, where that is not so, two ranks hand each other what is given in chunks. More
-/// ranks would have to keep pace.
+/// Ranks that pass blocks in chunks at most, of each of which a chunk has a part.
+const PASSING_RANKS_MAX: u32 = 8;
+
+/// Returns true if, where that is not so, ranks pass what is given in chunks: two, or more if each
+/// takes of all.
 pub(crate) const fn passes_in_chunks(call: &Call) -> bool {
     use Operation::{Allgather, Allgatherv, Alltoall, Alltoallv, Alltoallw};
     use Operation::{Exscan, Gather, ReduceScatterBlock, Scan, Scatter};
@@ -74,7 +77,8 @@ pub(crate) const fn passes_in_chunks(call: &Call) -> bool {
         ReduceScatterBlock | Scan | Exscan => call.element_bytes as u64 <= PASSED_ELEMENT_BYTES_MAX,
         _ => false,
     };
-    call.size == 2 && is_passed
+    let is_for_all = matches!(call.operation, Allgather | Alltoall | ReduceScatterBlock);
+    is_passed && (call.size == 2 || is_for_all && call.size > 2 && call.size <= PASSING_RANKS_MAX)
 }
 
 /// Returns true if a call is for control slots but for its length.

@@ -15,7 +15,7 @@ use aldis_kernel::{ControlSlots, NotReady};
 use super::chunks::ChunkRun;
 use super::pairs::{IN_CHUNKS, Pair};
 use super::table::{self, Packing};
-use super::{Role, SLOT_BYTES, Stopped, Task};
+use super::{Contributions, Role, SLOT_BYTES, Stopped, Task};
 use crate::layout::Layout;
 use crate::op::copy;
 use crate::schedule::Order;
@@ -46,7 +46,7 @@ pub(crate) struct Portions<'m> {
     /// Bytes of its data.
     data_bytes: usize,
     /// Bytes of the longest block.
-    longest_bytes: usize,
+    pub(super) longest_bytes: usize,
     /// True if some rank gives more than a slot holds: messages are to follow.
     pub(super) is_long: Cell<bool>,
     /// Two ranks pass chunks, and so does this one unless the other's block stands in its slot.
@@ -117,7 +117,7 @@ impl<'m> Portions<'m> {
 
     /// Returns true if a slot with a block for each rank has none for its own.
     #[inline(always)]
-    const fn leaves_own_out(&self) -> bool {
+    pub(super) const fn leaves_own_out(&self) -> bool {
         use Operation::{Alltoall, ReduceScatterBlock, Scatter};
         match self.task.operation {
             Alltoall | Scatter => true,
@@ -339,7 +339,11 @@ impl Role for Portions<'_> {
     }
 
     fn run(&self, shape: &ControlSlotsShape) -> Result<Option<ChunkRun>, Cause> {
-        if self.passes { self.run_of_two(shape).map(Some) } else { Ok(None) }
+        match self.passes {
+            true if self.task.size > 2 => self.run_of_many(shape).map(Some),
+            true => self.run_of_two(shape).map(Some),
+            false => Ok(None),
+        }
     }
 
     #[inline(always)]
@@ -381,6 +385,10 @@ impl Role for Portions<'_> {
             Operation::Gatherv | Operation::Allgatherv => self.taken_bytes(rank) as u64,
             _ => self.task.bytes as u64,
         };
+        if self.passes && self.task.size > 2 {
+            let is_passed = theirs != note.bytes && theirs == own;
+            return if is_passed { Ok(()) } else { Err(Cause::UnlikeLength { own, theirs }) };
+        }
         if self.passes && theirs != note.bytes {
             // The other rank is to have its chunks before this rank says that they are too many, or
             // too few.
@@ -397,13 +405,8 @@ impl Role for Portions<'_> {
     }
 
     #[inline(always)]
-    fn settle(
-        &self,
-        slots: &ControlSlots<'_>,
-        number: u32,
-        data: &mut [u8],
-    ) -> Result<(), (Cause, Option<u32>)> {
-        let slot = |rank| Ok(slots.look(number, rank)?.ok_or(Cause::Stale)?.payload);
+    fn settle(&self, given: &Contributions<'_, '_>, data: &mut [u8]) -> Result<(), (Cause, Option<u32>)> {
+        let slot = |rank| given.of(rank);
         if !self.task.receives() || self.has_table() && self.is_long() {
             return Ok(());
         }
@@ -414,7 +417,7 @@ impl Role for Portions<'_> {
     }
 
     fn positions(&self, run: &ChunkRun) -> Option<u32> {
-        self.positions_of_two(run)
+        if self.task.size > 2 { Some(run.segments) } else { self.positions_of_two(run) }
     }
 
     fn pass(
@@ -423,7 +426,10 @@ impl Role for Portions<'_> {
         slots: &mut ControlSlots<'_>,
         data: &mut [u8],
     ) -> Result<bool, Stopped> {
-        self.pass_of_two(run, slots, data)
+        match self.task.size > 2 {
+            true => self.pass_of_many(run, slots, data),
+            false => self.pass_of_two(run, slots, data),
+        }
     }
 }
 

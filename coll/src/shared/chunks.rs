@@ -40,7 +40,7 @@ pub(crate) struct ChunkRun {
     /// The step at hand.
     pub(super) step: u32,
     /// The first rank whose chunk is not there yet in this step.
-    next: u32,
+    pub(super) next: u32,
 }
 
 impl ChunkRun {
@@ -194,7 +194,12 @@ impl ChunkRun {
     }
 
     /// Checks that the chunks of all ranks at `position` are there.
-    fn await_all(&mut self, task: &Task, slots: &ControlSlots<'_>, position: u32) -> Result<(), Stopped> {
+    pub(super) fn await_all(
+        &mut self,
+        task: &Task,
+        slots: &ControlSlots<'_>,
+        position: u32,
+    ) -> Result<(), Stopped> {
         while self.next < task.size {
             let rank = self.next;
             if rank != task.rank && slots.chunk(position, rank).map_err(about(rank))?.is_none() {

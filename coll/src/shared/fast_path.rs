@@ -7,7 +7,7 @@ use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, ControlSlots, Endpoint, Error};
 
-use super::{FlatCollective, HERE, Here, Role, SharedStage, drive};
+use super::{Contributions, FlatCollective, HERE, Here, Role, SharedStage, drive};
 use crate::blocking_endpoint::BlockingEndpoint;
 
 /// Looks for what is missing, before the wait is one with a deadline: a cache line's journey and
@@ -117,23 +117,27 @@ impl<R: Role + Copy> FlatAttempt<R> {
                 return None;
             }
         }
+        let mut finishing = Finishing { slots, number: self.number, is_read: false };
+        let mut last = None;
         while self.next < self.role.task().size {
             if self.role.reads_slot_of(self.next) {
-                let is_read = match slots.look(self.number, self.next) {
-                    Ok(Some(notice)) => self.role.check_note(self.next, notice.note).is_ok(),
-                    _ => false,
-                };
-                if !is_read {
-                    if self.rests(platform) {
-                        return None;
+                match finishing.slots.look(self.number, self.next) {
+                    Ok(Some(notice)) if self.role.check_note(self.next, notice.note).is_ok() => {
+                        last = Some((self.next, notice.payload));
                     }
-                    continue;
+                    _ => {
+                        if self.rests(platform) {
+                            return None;
+                        }
+                        continue;
+                    }
                 }
             }
             self.next += 1;
         }
-        let finishing = Finishing { slots, number: self.number };
-        Some(self.role.settle(finishing.slots, self.number, data))
+        finishing.is_read = true;
+        let given = Contributions { slots: finishing.slots, number: self.number, last };
+        Some(self.role.settle(&given, data))
     }
 
     /// Looks again, after the endpoint was polled.
@@ -173,15 +177,19 @@ impl<R: Role + Copy> FlatAttempt<R> {
     }
 }
 
-/// Finishes a collective when it drops, also when the reduction of a user's own panics.
+/// Finishes a collective of which all is read when it drops, also when the reduction of a user's
+/// own panics.
 struct Finishing<'l, 'a> {
     slots: &'l mut ControlSlots<'a>,
     number: u32,
+    is_read: bool,
 }
 
 impl Drop for Finishing<'_, '_> {
     #[inline]
     fn drop(&mut self) {
-        self.slots.finish(self.number);
+        if self.is_read {
+            self.slots.finish(self.number);
+        }
     }
 }

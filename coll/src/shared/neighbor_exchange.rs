@@ -25,7 +25,7 @@ use super::blocks::GivenBlocks;
 use super::chunks::ChunkRun;
 use super::pairs::{IN_CHUNKS, Pair};
 use super::table::{self, Packing};
-use super::{Role, SLOT_BYTES, Stopped, Task};
+use super::{Contributions, Role, SLOT_BYTES, Stopped, Task};
 use crate::algorithms::neighbor::{NeighborAction, NeighborEntry};
 use crate::layout::Layout;
 use crate::op::copy;
@@ -326,12 +326,7 @@ impl Role for NeighborExchange<'_> {
     }
 
     #[inline]
-    fn settle(
-        &self,
-        slots: &ControlSlots<'_>,
-        number: u32,
-        data: &mut [u8],
-    ) -> Result<(), (Cause, Option<u32>)> {
+    fn settle(&self, given: &Contributions<'_, '_>, data: &mut [u8]) -> Result<(), (Cause, Option<u32>)> {
         if self.is_long() {
             return Ok(());
         }
@@ -340,8 +335,7 @@ impl Role for NeighborExchange<'_> {
             if before.replace(from) == Some(from) {
                 continue;
             }
-            let notice = slots.look(number, from).and_then(|notice| notice.ok_or(Cause::Stale));
-            let taken = notice.and_then(|notice| self.take_of(from, notice.payload, data));
+            let taken = given.of(from).and_then(|slot| self.take_of(from, slot, data));
             taken.map_err(|cause| (cause, Some(from)))?;
         }
         self.take_own(data).map_err(|cause| (cause, None))

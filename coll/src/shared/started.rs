@@ -6,7 +6,7 @@ use aldis_kernel::{ControlSlots, NotReady};
 
 use super::chunks::ChunkRun;
 use super::drive::serves;
-use super::{NeighborExchange, Portions, Role, Stopped, Task};
+use super::{Contributions, NeighborExchange, Portions, Role, Stopped, Task};
 
 /// The role of a rank in a collective that is started.
 pub(crate) enum StartedRole<'m> {
@@ -101,13 +101,8 @@ impl Role for StartedRole<'_> {
     }
 
     #[inline]
-    fn settle(
-        &self,
-        slots: &ControlSlots<'_>,
-        number: u32,
-        data: &mut [u8],
-    ) -> Result<(), (Cause, Option<u32>)> {
-        by_kind!(self, role => role.settle(slots, number, data))
+    fn settle(&self, given: &Contributions<'_, '_>, data: &mut [u8]) -> Result<(), (Cause, Option<u32>)> {
+        by_kind!(self, role => role.settle(given, data))
     }
 
     fn positions(&self, run: &ChunkRun) -> Option<u32> {

@@ -1,9 +1,10 @@
-//! What two ranks hand each other in chunks, when no control slot holds it.
+//! Data that ranks hand each other in chunks, when no control slot holds them.
 
 use aldis_coll::op::Sum;
 use aldis_coll::select::Call as Selected;
 use aldis_coll::{
-    Options, exscan, gather, reduce_scatter_block, reduce_scatter_block_in_place, scan, scatter,
+    Options, allgather, alltoall, exscan, gather, reduce_scatter_block, reduce_scatter_block_in_place, scan,
+    scatter,
 };
 use aldis_kernel::Rank;
 use aldis_kernel::hal::{Cause, Operation};
@@ -62,6 +63,59 @@ fn reductions_keep_the_order_of_ranks() {
             assert!(data == before, "exscan of {count}");
         }
     });
+}
+
+#[test]
+fn blocks_for_all_of_several_ranks_are_right() {
+    for size in [2, 3, 5, 8] {
+        run(size, |endpoint| {
+            let (world, me) = (endpoint.world(), endpoint.world().rank().0);
+            let mine = me as usize;
+            for count in [1025, 2049, 9001] {
+                let all: Vec<u64> = (0..size).flat_map(|rank| inputs(1, rank, count)).collect();
+                let mut data = vec![9; all.len()];
+                data[mine * count..][..count].copy_from_slice(&all[mine * count..][..count]);
+                allgather(&mut data).run(endpoint, &world).unwrap();
+                assert!(data == all, "allgather of {count} on {size} ranks");
+                let total = count * size as usize;
+                let given: Vec<u64> = inputs(2, me, total);
+                alltoall(&given, &mut data, &mut []).run(endpoint, &world).unwrap();
+                let of = |rank| inputs::<u64>(2, rank, total)[mine * count..][..count].to_vec();
+                assert!(
+                    data == (0..size).flat_map(of).collect::<Vec<_>>(),
+                    "alltoall of {count} on {size} ranks"
+                );
+                let given: Vec<Affine> = inputs(3, me, total);
+                let (mut data, mut spare) = (vec![given[0]; count], vec![given[0]; total]);
+                reduce_scatter_block(Compose, &given, &mut data, &mut spare).run(endpoint, &world).unwrap();
+                let part = fold(Compose, 3, size, total)[mine * count..][..count].to_vec();
+                assert!(data == part, "reduce_scatter_block of {count} on {size} ranks");
+                let mut data = given;
+                reduce_scatter_block_in_place(Compose, &mut data, &mut spare).run(endpoint, &world).unwrap();
+                assert!(data[mine * count..][..count] == part, "the same in place");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_rank_of_several_with_another_length_is_named() {
+    let errors = run(3, |endpoint| {
+        let (world, me) = (endpoint.world(), endpoint.world().rank().0 as usize);
+        let mut data = vec![me as u8; 3 * [20_000, 20_000, 10_000][me]];
+        let done = allgather(&mut data).run(endpoint, &world);
+        let mut data = vec![0_u8; 60_000];
+        data[me * 20_000..][..20_000].fill(me as u8 + 1);
+        allgather(&mut data).run(endpoint, &world).unwrap();
+        assert!(
+            (0..3).all(|rank| data[rank * 20_000..][..20_000].iter().all(|byte| *byte == rank as u8 + 1))
+        );
+        let error = done.unwrap_err();
+        (error.cause, error.peer())
+    });
+    let unlike = |own, theirs, peer| (Cause::UnlikeLength { own, theirs }, Some(Rank(peer)));
+    let expected = [unlike(20_000, 10_000, 2), unlike(20_000, 10_000, 2), unlike(10_000, 20_000, 0)];
+    assert_eq!(errors, expected);
 }
 
 /// The length that one rank has is told to the other, and the next call is in step.
