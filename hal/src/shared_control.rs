@@ -136,6 +136,8 @@ pub trait SharedControl {
     /// Writes this rank's slot of a collective, with `payload`. False, and nothing done, while
     /// another rank has not finished with what stands in it, as far as is known since the last
     /// [`clear`](Self::clear); and once it has been published, since others read it from then on.
+    /// Also false once for a payload that would stand in a better place if it were known that the
+    /// others are as far: the caller may look how far they are, and is not refused again for that.
     ///
     /// # Errors
     /// [`Cause::TooBig`] for a payload that does not fit into a slot.

@@ -13,7 +13,7 @@ use aldis_hal::shared_control::Note;
 use loom::model::Builder;
 use loom::thread;
 
-use super::control_slots::{ControlSlot, Exact, Own, SetControl, SetPlace, SlotOrders, Theirs};
+use super::control_slots::{ControlSlot, Exact, Own, PLACES, SetControl, SetPlace, SlotOrders, Theirs};
 use crate::sync::{Ordering, UnsafeCell};
 
 /// Declares a twin of [`Exact`] with one order relaxed.
@@ -36,6 +36,8 @@ mutant! {
 }
 
 const SLOTS: u32 = 2;
+/// Slots where more than the places beside them are asked for.
+const SLOTS_MAX: u32 = 4;
 const CHUNKS: u32 = 2;
 /// The communicator that the sets are opened for, and one that had them before.
 const NEW: u32 = 0x2_0000;
@@ -45,14 +47,17 @@ const OLD: u32 = 0x1_0000;
 struct Set {
     control: SetControl,
     slots: Vec<ControlSlot>,
+    /// The number of slots among them; the next ones are the places beside them.
+    size: u32,
     chunks: Vec<UnsafeCell<u32>>,
 }
 
 impl Set {
-    fn new(context: u32, start: u32) -> Self {
+    fn new(context: u32, start: u32, size: u32) -> Self {
         Self {
             control: SetControl::new(context, start),
-            slots: (0..SLOTS).map(|_| ControlSlot::new(context, start)).collect(),
+            size,
+            slots: (0..SLOTS_MAX + PLACES).map(|_| ControlSlot::new(context, start)).collect(),
             chunks: (0..CHUNKS).map(|_| UnsafeCell::new(0)).collect(),
         }
     }
@@ -60,7 +65,7 @@ impl Set {
     fn place(&self) -> SetPlace {
         let (control, slots) = (&raw const self.control, self.slots.as_ptr());
         let chunks = core::ptr::dangling_mut();
-        SetPlace { control, slots, chunks, size: SLOTS, depth: CHUNKS, chunk_bytes: 0 }
+        SetPlace { control, slots, chunks, size: self.size, depth: CHUNKS, chunk_bytes: 0 }
     }
 
     fn write(&self, position: u32, value: u32) {
@@ -97,7 +102,11 @@ struct Rank<'a, O> {
 
 impl ModelSets {
     fn new(context: u32, start: u32) -> Self {
-        let sets = [Set::new(context, start), Set::new(context, start)];
+        Self::of_size(context, start, SLOTS)
+    }
+
+    fn of_size(context: u32, start: u32, size: u32) -> Self {
+        let sets = [Set::new(context, start, size), Set::new(context, start, size)];
         Self { sets, start, claimed: AtomicBool::new(false) }
     }
 
@@ -218,21 +227,73 @@ mod slots {
 
     #[test]
     fn hold_what_was_written_until_it_is_read() {
-        explore(|| ModelSets::new(NEW, 0), root::<Exact>, leaf::<Exact>);
+        explore(|| ModelSets::new(0, 0), root::<Exact>, leaf::<Exact>);
     }
 
     #[test]
     fn hold_it_where_numbers_wrap() {
-        explore(|| ModelSets::new(NEW, u32::MAX - 1), root::<Exact>, leaf::<Exact>);
+        explore(|| ModelSets::new(0, u32::MAX - 1), root::<Exact>, leaf::<Exact>);
     }
 
     #[test]
     fn need_each_of_their_orders() {
-        let shared = || ModelSets::new(NEW, 0);
+        let shared = || ModelSets::new(0, 0);
         assert!(fails(shared, root::<PublishRelaxed>, leaf::<PublishRelaxed>));
         assert!(fails(shared, root::<LookRelaxed>, leaf::<LookRelaxed>));
         assert!(fails(shared, root::<ReturnRelaxed>, leaf::<ReturnRelaxed>));
         assert!(fails(shared, root::<CollectRelaxed>, leaf::<CollectRelaxed>));
+    }
+}
+
+mod places {
+    //! A root whose long payloads stand in turn beside four slots, where the third one is the first
+    //! again, or in its slot if the reader is behind.
+
+    use super::*;
+
+    const COLLECTIVES: u32 = 3;
+
+    fn root<O: SlotOrders>(shared: &ModelSets) {
+        let mut rank = shared.rank::<O>(0);
+        for value in 0..COLLECTIVES {
+            let (number, note) = (rank.own.begin(), Note { operation: 7, root: 3, bytes: 16 });
+            while !rank.own.publish(number, note, &[value as u8; 16]).unwrap() {
+                rank.refresh();
+            }
+            rank.own.finish(number);
+        }
+    }
+
+    fn leaf<O: SlotOrders>(shared: &ModelSets) {
+        let mut rank = shared.rank::<O>(1);
+        for value in 0..COLLECTIVES {
+            let number = rank.own.begin();
+            let notice = loop {
+                match rank.theirs.look(&rank.own, number).unwrap() {
+                    Some(notice) => break notice,
+                    None => thread::yield_now(),
+                }
+            };
+            assert_eq!((notice.note.root, notice.payload), (3, &[value as u8; 16][..]));
+            rank.own.finish(number);
+        }
+    }
+
+    fn sets() -> ModelSets {
+        ModelSets::of_size(0, u32::MAX - 1, SLOTS_MAX)
+    }
+
+    #[test]
+    fn hold_what_was_written_until_it_is_read() {
+        explore(sets, root::<Exact>, leaf::<Exact>);
+    }
+
+    #[test]
+    fn need_each_of_their_orders() {
+        assert!(fails(sets, root::<PublishRelaxed>, leaf::<PublishRelaxed>));
+        assert!(fails(sets, root::<LookRelaxed>, leaf::<LookRelaxed>));
+        assert!(fails(sets, root::<ReturnRelaxed>, leaf::<ReturnRelaxed>));
+        assert!(fails(sets, root::<CollectRelaxed>, leaf::<CollectRelaxed>));
     }
 }
 
@@ -254,7 +315,7 @@ mod barrier {
     #[test]
     fn no_rank_is_a_lap_ahead_unseen() {
         explore(
-            || ModelSets::new(NEW, 0),
+            || ModelSets::new(0, 0),
             |shared| meet::<Exact>(shared, 0),
             |shared| meet::<Exact>(shared, 1),
         );
@@ -286,12 +347,12 @@ mod chunks {
 
     #[test]
     fn come_in_order_and_whole() {
-        explore(|| ModelSets::new(NEW, u32::MAX - 1), give::<Exact>, take::<Exact>);
+        explore(|| ModelSets::new(0, u32::MAX - 1), give::<Exact>, take::<Exact>);
     }
 
     #[test]
     fn need_each_of_their_orders() {
-        let shared = || ModelSets::new(NEW, 0);
+        let shared = || ModelSets::new(0, 0);
         assert!(fails(shared, give::<PublishRelaxed>, take::<PublishRelaxed>));
         assert!(fails(shared, give::<LookRelaxed>, take::<LookRelaxed>));
         assert!(fails(shared, give::<ReturnRelaxed>, take::<ReturnRelaxed>));

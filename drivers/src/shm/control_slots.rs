@@ -2,6 +2,9 @@
 //! loom models explore exactly this code.
 //!
 //! A set is a progress record, `slots` slots and `chunks` chunks, all written by the owner alone.
+//! Beside the slots are two places in which long payloads of ranks that keep pace stand in turn, so
+//! that they stay in the caches next to the cores: slot `n` then says that its payload is in place
+//! `n mod 2`, where all ranks have finished collective `n - 2`.
 //! Its purpose stands in [`aldis_hal::shared_control`]; here is how a reader knows that what it
 //! reads is whole.
 //!
@@ -38,6 +41,15 @@ pub(super) const BYTES: usize = if cfg!(loom) { 64 } else { 8192 + 128 };
 
 /// Bytes that stand in a slot: all but what is said about them.
 pub(super) const SLOT_PAYLOAD: usize = BYTES - 16;
+
+/// Places beside the slots in which long payloads stand in turn.
+pub(super) const PLACES: u32 = 2;
+
+/// Bytes of a payload from which on it stands in such a place, if that is free.
+const PLACED_BYTES_MIN: usize = if cfg!(loom) { 16 } else { 2048 };
+
+/// The bit of what is said about a slot by which its payload stands in a place beside the slots.
+const PLACED: u32 = 1 << 15;
 
 /// A slot. What is said and the first 48 bytes of the payload are one cache line, so that a small
 /// contribution is one cache line's journey from core to core.
@@ -143,6 +155,12 @@ impl SetPlace {
         self.slots.wrapping_add((number & self.size.wrapping_sub(1)) as usize)
     }
 
+    /// Returns the place beside the slots of a collective's payload: a slot whose other words are
+    /// not used.
+    fn placed(&self, number: u32) -> *const ControlSlot {
+        self.slots.wrapping_add(self.size.wrapping_add(number & (PLACES - 1)) as usize)
+    }
+
     fn chunk(&self, position: u32) -> *mut u8 {
         let index = (position & self.depth.wrapping_sub(1)) as usize;
         self.chunks.wrapping_add(index.wrapping_mul(self.chunk_bytes as usize))
@@ -198,10 +216,13 @@ impl<O: SlotOrders> Theirs<O> {
         let (bytes, about) = (u32::from_le(bytes), u32::from_le(about));
         let bytes = u64::from(about >> 16) << 32 | u64::from(bytes);
         let len = if bytes <= SLOT_PAYLOAD as u64 { bytes as usize } else { START_BYTES };
-        let start = slot.payload.with(|payload| payload.cast());
+        // SAFETY: the place has these slots too.
+        let holder = if about & PLACED == 0 { slot } else { unsafe { &*self.place.placed(number) } };
+        let start = holder.payload.with(|payload| payload.cast());
         // SAFETY: as above, and the length is within the payload.
         let payload = unsafe { slice::from_raw_parts(start, len) };
-        Ok(Some(Notice { note: Note { operation: about as u8, root: (about >> 8) as u8, bytes }, payload }))
+        let root = ((about & !PLACED) >> 8) as u8;
+        Ok(Some(Notice { note: Note { operation: about as u8, root, bytes }, payload }))
     }
 
     /// The chunk at a position that `own` is not done with. Valid until it is.
@@ -291,6 +312,8 @@ pub(super) struct Own<O = Exact> {
     finished: u32,
     /// All before this one are finished everywhere.
     cleared: u32,
+    /// The collective for whose long payload it has been asked how far the others are.
+    asked: Option<u32>,
     /// The collective that has the chunks.
     holder: Option<u32>,
     /// The next position of the stream.
@@ -319,6 +342,7 @@ impl<O: SlotOrders> Own<O> {
             floor: 0,
             finished: 0,
             cleared: 0,
+            asked: None,
             holder: None,
             position: 0,
             filled: 0,
@@ -415,18 +439,29 @@ impl<O: SlotOrders> Own<O> {
     }
 
     /// Writes the slot of a collective that is admitted and publishes it, once; false while it is
-    /// not free. Of a payload that was written where it stands there is nothing to copy.
+    /// not free, and once for a long payload that could stand beside the slots if others were known
+    /// to be as far. Of a payload that was written where it stands there is nothing to copy.
     #[inline]
     pub(super) fn publish(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<bool, Cause> {
         if payload.len() > SLOT_PAYLOAD {
             return Err(Cause::TooBig { len: payload.len() as u64, max: SLOT_PAYLOAD as u64 });
         }
         let Some(slot) = self.free_slot(number) else { return Ok(false) };
-        // SAFETY: no rank reads the slot, as all have finished what stood there and it is not
-        // published (`free_slot`); the payload fits, and it is memory of the caller, not of the
-        // place.
-        slot.payload.with_mut(|to| unsafe { copy_few(payload.as_ptr(), to.cast(), payload.len()) });
         let about = u32::from(note.operation) | u32::from(note.root) << 8 | ((note.bytes >> 32) as u32) << 16;
+        let (mut holder, mut about) = (slot, about & !PLACED);
+        if payload.len() >= PLACED_BYTES_MIN {
+            if number.wrapping_sub(self.cleared) < PLACES {
+                // SAFETY: `at`'s caller vouched for the place, which has these slots too.
+                (holder, about) = (unsafe { &*self.place.placed(number) }, about | PLACED);
+            } else if self.asked != Some(number) {
+                self.asked = Some(number);
+                return Ok(false);
+            }
+        }
+        // SAFETY: no rank reads the payload, as all have finished what stood there, in the slot
+        // (`free_slot`) or beside the slots two collectives ago, and it is not published; it fits,
+        // and it is memory of the caller, not of the place.
+        holder.payload.with_mut(|to| unsafe { copy_few(payload.as_ptr(), to.cast(), payload.len()) });
         // SAFETY: no rank reads it, as above.
         unsafe {
             slot.bytes.with_mut(|cell| cell.write((note.bytes as u32).to_le()));

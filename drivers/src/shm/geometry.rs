@@ -35,7 +35,7 @@ pub struct Geometry {
     /// Bytes of a block, a multiple of 64: 64..=[`BLOCK_BYTES_MAX`](Self::BLOCK_BYTES_MAX).
     pub block_bytes: u32,
     /// Sets of control slots for collectives, a communicator
-    /// each: 0..=[`SETS_MAX`](Self::SETS_MAX). 66,688 bytes each, and eight chunks as large as a
+    /// each: 0..=[`SETS_MAX`](Self::SETS_MAX). 83,328 bytes each, and eight chunks as large as a
     /// block.
     pub sets: u32,
 }
@@ -120,10 +120,13 @@ impl Geometry {
         (self.peers as u64).wrapping_sub(1).wrapping_mul(self.lane_bytes()).wrapping_add(self.lanes_at())
     }
 
+    /// Bytes of the control slots of a set, with the places beside them.
+    pub(super) const CONTROL_SLOT_BYTES: u64 =
+        (Self::CONTROL_SLOTS + super::control_slots::PLACES) as u64 * super::control_slots::BYTES as u64;
+
     /// Bytes of a set: its progress record, slots and chunks.
     const fn set_bytes(&self) -> u64 {
-        let slots = Self::CONTROL_SLOTS as u64 * super::control_slots::BYTES as u64;
-        SLOT_BYTES as u64 + slots + Self::CHUNKS as u64 * self.block_bytes as u64
+        SLOT_BYTES as u64 + Self::CONTROL_SLOT_BYTES + Self::CHUNKS as u64 * self.block_bytes as u64
     }
 
     /// Offset of the progress record of `set` from the first set's; its slots follow, and those its

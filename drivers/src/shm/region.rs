@@ -298,7 +298,7 @@ fn place_of_set(geometry: Geometry, sets: *const u8, set: u32) -> Option<control
     }
     let control = sets.cast_mut().wrapping_add(geometry.set_at(set));
     let slots = control.wrapping_add(SLOT_BYTES as usize);
-    let chunks = slots.wrapping_add(control_slots::BYTES.wrapping_mul(Geometry::CONTROL_SLOTS as usize));
+    let chunks = slots.wrapping_add(Geometry::CONTROL_SLOT_BYTES as usize);
     Some(control_slots::SetPlace {
         control: control.cast_const().cast(),
         slots: slots.cast_const().cast(),

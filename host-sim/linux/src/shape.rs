@@ -58,7 +58,7 @@ impl NodePlan {
 }
 
 /// Sets of control slots: the world and three more communicators have collectives by them. A set
-/// takes 65 KiB and eight blocks of each rank, 1.3 MiB for all of them in a job of up to 16 ranks.
+/// takes 81 KiB and eight blocks of each rank, 1.3 MiB for all of them in a job of up to 16 ranks.
 const SETS: u32 = 4;
 
 /// The driver's form of a shape.

@@ -126,7 +126,11 @@ fn geometries_are_checked() {
     assert_eq!(Geometry { block_bytes: 100, ..SMALL }.check(), Err(Cause::Unaligned { need: 64 }));
     assert_eq!(Geometry { sets: 9, ..SMALL }.check(), Err(Cause::TooBig { len: 9, max: 8 }));
     let with = Geometry { sets: 2, ..SMALL }.inbox_bytes() - SMALL.inbox_bytes();
-    assert_eq!(with, 2 * (128 + 8 * 8320 + 8 * 128), "a set's slots, and chunks as large as blocks");
+    assert_eq!(
+        with,
+        2 * (128 + 10 * 8320 + 8 * 128),
+        "a set's slots with two places, and chunks as large as blocks"
+    );
     let max = Geometry { peers: 1 << 16, slots: 1 << 14, blocks: 32, block_bytes: 1 << 25, sets: 0 };
     assert_eq!(max.check().is_ok(), usize::BITS == 64);
     let absurd = Geometry { peers: huge, slots: huge, blocks: huge, block_bytes: huge, sets: 0 };
