@@ -56,7 +56,7 @@ use crate::tag;
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Failed, Lent, LentMut, Scope, Tag};
-pub use control_slots::{SlotCollective, Started};
+pub use control_slots::{SlotCollective, SlotDone, Started};
 pub use input::Input;
 use lane::{LaneStage, Lanes, Messages, SegmentLane, no_messages};
 pub(crate) use peers::Over;
@@ -328,8 +328,7 @@ impl<'scope> Collective<'scope> {
         if T::HAS_CONTROL_SLOTS
             && let Route::Slots(role, _) = route
         {
-            let data = scope.lend(lent.data);
-            return SlotCollective::begin(scope, comm, data, role).map(Started::InSlots);
+            return SlotCollective::begin(scope, comm, lent.data, role);
         }
         let memory = CollectiveMemory::new(scope, &planned, lent);
         match planned.begin(scope, comm, route.messages(), memory) {

@@ -175,7 +175,9 @@ pub use self::{
 pub use allreduce::allreduce;
 pub use barrier::barrier;
 pub use bcast::bcast;
-pub use collective::{Collective, SlotCollective, StartMode, Started, start_all, wait_all, wait_for};
+pub use collective::{
+    Collective, SlotCollective, SlotDone, StartMode, Started, start_all, wait_all, wait_for,
+};
 pub use contiguous::{CallBy, ContiguousCall};
 pub use exscan::exscan;
 pub use reduce::reduce;

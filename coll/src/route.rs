@@ -48,7 +48,7 @@ pub(crate) enum Route<'m> {
 pub(crate) enum SlotData<'m> {
     /// Not told: the call was declined by slots, or is not for them.
     Untold,
-    /// One stretch of so many bytes.
+    /// A stretch of so many bytes.
     Stretch(usize),
     /// So many bytes, divided into blocks, and the memory that the rank gives if that is not its
     /// data.

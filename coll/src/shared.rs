@@ -63,7 +63,7 @@ use aldis_kernel::{Comm, ControlSlots, NotReady};
 pub(crate) use blocks::{GivenBlocks, Portions};
 use chunks::{ChunkRun, WorkShare};
 pub(crate) use drive::{CROWDED, SlotForm, run};
-pub(crate) use fast_path::try_run;
+pub(crate) use fast_path::{try_run, try_start};
 pub(crate) use neighbor_exchange::{NeighborExchange, Neighbors};
 pub(crate) use role::{Contributions, Role};
 pub(crate) use started::StartedRole;
@@ -381,6 +381,11 @@ pub(crate) struct FlatCollective<R> {
 }
 
 impl<R: Role> FlatCollective<R> {
+    /// The collective of a task that is over.
+    pub(crate) fn over(role: R) -> Option<Self> {
+        HERE.map(|here| Self { stage: SharedStage::Over, ..Self::entering(role, 0, here) })
+    }
+
     /// The collective that has this number, for slots of this shape; `None` on a machine that has
     /// none of this.
     ///
@@ -391,18 +396,24 @@ impl<R: Role> FlatCollective<R> {
         let is_idle = role.task().is_idle();
         let run = if is_idle { None } else { role.run(shape)? };
         let stage = if is_idle { SharedStage::Over } else { SharedStage::Enter };
-        Ok(Some(Self {
+        Ok(Some(Self { stage, run, ..Self::entering(role, number, _here) }))
+    }
+
+    /// The collective that has this number, whose bytes stand in a slot that is to be written.
+    #[inline(always)]
+    const fn entering(role: R, number: u32, here: Here) -> Self {
+        Self {
             role,
             number,
-            stage,
+            stage: SharedStage::Enter,
             next: 0,
             idle: 0,
             missing: None,
             has_published: false,
             is_started: false,
-            run,
-            _here,
-        }))
+            run: None,
+            _here: here,
+        }
     }
 
     /// Returns it as one that goes on while others of this rank do.
@@ -422,6 +433,17 @@ impl<R: Role> FlatCollective<R> {
     /// Returns true if it is complete.
     pub(crate) fn is_over(&self) -> bool {
         self.stage == SharedStage::Over
+    }
+
+    /// Goes on like [`advance`](Self::advance), and looks so many times for what is missing.
+    pub(crate) fn watch(&mut self, slots: &mut ControlSlots<'_>, data: &mut [u8], looks: u32) -> CallOutcome {
+        let mut outcome = self.advance(slots, data);
+        for _ in 1..looks {
+            let CallOutcome::Missing(_) = outcome else { break };
+            core::hint::spin_loop();
+            outcome = self.advance(slots, data);
+        }
+        outcome
     }
 
     /// Goes on until it must wait, is over, or has done enough for one call.

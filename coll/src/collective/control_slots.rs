@@ -16,6 +16,8 @@ use crate::shared::{self, CROWDED, CallOutcome, FlatCollective, Role, StartedRol
 #[must_use = "a collective advances only while it is tested or waited for"]
 #[expect(clippy::large_enum_variant, reason = "there is no heap, and who keeps it keeps what it is")]
 pub enum Started<'scope> {
+    /// Not at all: it was over as soon as it was started.
+    Over(SlotDone<'scope>),
     /// By control slots.
     InSlots(SlotCollective<'scope>),
     /// By messages, or made to be started.
@@ -32,6 +34,11 @@ impl<'scope> Started<'scope> {
         scope: &mut Scope<'scope, '_, '_, T, P>,
     ) -> Result<Collective<'scope>, Error> {
         match self {
+            Self::Over(SlotDone { comm, task, data }) => {
+                let over = FlatCollective::over(StartedRole::Stretch(task)).ok_or(Cause::Unsupported);
+                let flat = over.map_err(|cause| Error::new(task.operation, cause))?;
+                Collective::in_slots(scope, SlotCollective { comm, data, flat, failure: None })
+            }
             Self::InSlots(flat) => Collective::in_slots(scope, flat),
             Self::ByMessages(collective) => Ok(collective),
         }
@@ -41,9 +48,23 @@ impl<'scope> Started<'scope> {
 impl fmt::Debug for Started<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Over(done) => done.fmt(f),
             Self::InSlots(flat) => flat.fmt(f),
             Self::ByMessages(collective) => collective.fmt(f),
         }
+    }
+}
+
+/// A collective that was over by control slots as soon as it was started, with its data.
+pub struct SlotDone<'scope> {
+    comm: Comm,
+    task: Task,
+    data: LentMut<'scope>,
+}
+
+impl fmt::Debug for SlotDone<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} by {}, over", self.task.operation, shared::NAME)
     }
 }
 
@@ -65,6 +86,37 @@ impl<'scope> SlotCollective<'scope> {
     pub(super) fn begin<T: Transport, P: Platform>(
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
+        data: &'scope mut [u8],
+        role: StartedRole<'scope>,
+    ) -> Result<Started<'scope>, Error> {
+        let (comm, task) = (*comm, *role.task());
+        // What was begun is given up with the scope.
+        scope.go_on_by_control_slots();
+        if let Ok(mut slots) = scope.control_slots(&comm)
+            && role.stands_in(&slots.shape())
+        {
+            return match shared::try_start(&mut slots, &comm, role, data) {
+                Ok(None) => Ok(Started::Over(SlotDone { comm, task, data: scope.lend(data) })),
+                Ok(Some(flat)) => {
+                    let data = scope.lend(data);
+                    Ok(Started::InSlots(Self { comm, data, flat: flat.started(), failure: None }))
+                }
+                Err(error) => {
+                    scope.raise(&error);
+                    Err(error)
+                }
+            };
+        }
+        let data = scope.lend(data);
+        Self::begin_by_turns(scope, &comm, data, role).map(Started::InSlots)
+    }
+
+    /// Starts it like [`begin`](Self::begin), but for what no slot holds, or nothing is to be done
+    /// for.
+    #[inline(never)]
+    fn begin_by_turns<T: Transport, P: Platform>(
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
         data: LentMut<'scope>,
         role: StartedRole<'scope>,
     ) -> Result<Self, Error> {
@@ -73,7 +125,7 @@ impl<'scope> SlotCollective<'scope> {
             FlatCollective::begin(scope, comm, role).and_then(|begun| begun.ok_or(Cause::Unsupported));
         let flat = begun.map_err(|cause| Error::new(operation, cause))?.started();
         let mut this = Self { comm: *comm, data, flat, failure: None };
-        match this.turn(scope) {
+        match this.turn(scope, 1) {
             CallOutcome::Failed(cause, rank) => Err(this.error(cause, rank)),
             _ => Ok(this),
         }
@@ -106,7 +158,21 @@ impl<'scope> SlotCollective<'scope> {
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
     ) -> Result<bool, Error> {
-        match self.turn(scope) {
+        self.watch(scope, 1)
+    }
+
+    /// Drives it like [`progress`](Self::progress), and looks so many times for what other ranks
+    /// are to write: what ends it stands in memory, for which no poll is needed.
+    ///
+    /// # Errors
+    /// Those of [`progress`](Self::progress).
+    #[inline]
+    pub fn watch<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        looks: u32,
+    ) -> Result<bool, Error> {
+        match self.turn(scope, looks) {
             CallOutcome::Over => Ok(true),
             CallOutcome::Moved | CallOutcome::Missing(_) => Ok(false),
             CallOutcome::Crowded => Err(self.error(CROWDED, None)),
@@ -120,13 +186,17 @@ impl<'scope> SlotCollective<'scope> {
         self.flat.is_over() && self.failure.is_none()
     }
 
-    /// Takes a turn, unless it has failed.
+    /// Takes a turn with so many looks, unless it has failed.
     #[inline]
-    fn turn<T: Transport, P: Platform>(&mut self, scope: &mut Scope<'scope, '_, '_, T, P>) -> CallOutcome {
+    fn turn<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        looks: u32,
+    ) -> CallOutcome {
         if let Some((cause, rank)) = self.failure {
             return CallOutcome::Failed(cause, rank);
         }
-        let turn = match self.flat.turn(scope, &self.comm, self.data) {
+        let turn = match self.flat.turn_of(scope, &self.comm, self.data, looks) {
             // What every rank knows to stand in slots does.
             CallOutcome::Over if self.flat.role().is_long() => CallOutcome::from(Cause::Incompatible),
             turn => turn,
@@ -185,7 +255,7 @@ impl<'scope> Collective<'scope> {
         scope: &mut Scope<'scope, '_, '_, T, P>,
     ) -> Progress {
         let Some(flat) = &mut self.flat else { return Progress::Failed };
-        match flat.turn(scope) {
+        match flat.turn(scope, 1) {
             CallOutcome::Over => {
                 self.moved |= !self.lanes.are_done();
                 self.set_stage(LaneStage::Done);

@@ -5,7 +5,7 @@ use core::cell::Cell;
 use aldis_kernel::hal::shared_control::ControlSlotsShape;
 use aldis_kernel::hal::{Activity, Cause, Platform, Resource, Transport};
 use aldis_kernel::plane::prelude::*;
-use aldis_kernel::{Comm, Error, LentMut, Rank, Scope, Tag};
+use aldis_kernel::{Comm, ControlSlots, Error, LentMut, Rank, Scope, Tag};
 
 use super::SharedStage;
 use super::{CallOutcome, FlatCollective, Role, Task};
@@ -41,10 +41,22 @@ impl<R: Role> FlatCollective<R> {
         comm: &Comm,
         data: LentMut<'scope>,
     ) -> CallOutcome {
+        self.turn_of(scope, comm, data, 1)
+    }
+
+    /// Takes a turn in which it looks so many times for what is missing.
+    #[inline]
+    pub(crate) fn turn_of<'scope, T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
+        data: LentMut<'scope>,
+        looks: u32,
+    ) -> CallOutcome {
         if self.is_over() {
             return CallOutcome::Over;
         }
-        let turn = self.go(scope, comm, data);
+        let turn = self.go(scope, comm, data, looks);
         let CallOutcome::Missing(rank) = turn else { return turn };
         self.missing = Some(rank);
         self.idle = self.idle.wrapping_add(1);
@@ -56,7 +68,7 @@ impl<R: Role> FlatCollective<R> {
         }
         let Err(cause) = scope.is_there(comm, Rank(rank)) else { return turn };
         // What it wrote before it left is there by now.
-        match self.go(scope, comm, data) {
+        match self.go(scope, comm, data, 1) {
             CallOutcome::Missing(still) if still == rank => {
                 self.leave(scope, comm);
                 CallOutcome::Failed(cause, Some(rank))
@@ -71,9 +83,11 @@ impl<R: Role> FlatCollective<R> {
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
         data: LentMut<'scope>,
+        looks: u32,
     ) -> CallOutcome {
         let whole = 0..data.len();
-        let went = scope.at_control_slots(comm, data, whole, |slots, data| Ok(self.advance(slots, data)));
+        let watch = |slots: &mut ControlSlots<'_>, data: &mut [u8]| Ok(self.watch(slots, data, looks));
+        let went = scope.at_control_slots(comm, data, whole, watch);
         went.unwrap_or_else(CallOutcome::from)
     }
 

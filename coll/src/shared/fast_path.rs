@@ -3,7 +3,7 @@
 //! else comes - no rank for long, another operation, another length, a rank that is gone - is for
 //! the [`FlatCollective`] that goes on where this ends.
 
-use aldis_kernel::hal::{Cause, Platform, Transport};
+use aldis_kernel::hal::{Cause, Instant, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, ControlSlots, Endpoint, Error};
 
@@ -77,6 +77,47 @@ pub(crate) fn try_run<'s, R: Role + Copy, T: Transport, P: Platform>(
             Some(Err(error))
         }
         None => Some(drive::go_on(ep, comm, attempt.flat_collective(here), attempt.looks, data)),
+    }
+}
+
+/// Starts a collective whose bytes stand in a slot, and looks once whether all others have written
+/// theirs: then it is over, and `None` is returned. Its data are of no request.
+///
+/// # Errors
+/// Those of a blocking one.
+#[inline]
+pub(crate) fn try_start<R: Role>(
+    slots: &mut ControlSlots<'_>,
+    comm: &Comm,
+    role: R,
+    data: &mut [u8],
+) -> Result<Option<FlatCollective<R>>, Error> {
+    let Some(here) = HERE else { return Err(Error::new(role.task().operation, Cause::Unsupported)) };
+    let (number, stage) = (slots.begin(), SharedStage::Enter);
+    let mut attempt = FlatAttempt { role: &role, number, stage, next: 0, looks: LOOKS - 1 };
+    let settled = if slots.admits(number) { attempt.look(slots, &mut NoRest, data) } else { None };
+    let FlatAttempt { stage, next, .. } = attempt;
+    match settled {
+        Some(Ok(())) => Ok(None),
+        Some(Err((cause, rank))) => {
+            Err(FlatCollective::entering(role, number, here).error(comm, cause, rank))
+        }
+        None => Ok(Some(FlatCollective { stage, next, ..FlatCollective::entering(role, number, here) })),
+    }
+}
+
+/// The platform of a caller that looks once: it does not wait.
+struct NoRest;
+
+impl Platform for NoRest {
+    fn now(&self) -> Instant {
+        Instant::default()
+    }
+
+    fn relax(&mut self, _idle: u32) {}
+
+    fn entropy(&mut self) -> u64 {
+        0
     }
 }
 
@@ -162,18 +203,7 @@ impl<R: Role + Copy> FlatAttempt<R> {
     #[cold]
     fn flat_collective(&self, here: Here) -> FlatCollective<R> {
         let &Self { role, number, stage, next, .. } = self;
-        FlatCollective {
-            role,
-            number,
-            stage,
-            next,
-            idle: 0,
-            missing: None,
-            has_published: false,
-            is_started: false,
-            run: None,
-            _here: here,
-        }
+        FlatCollective { stage, next, ..FlatCollective::entering(role, number, here) }
     }
 }
 

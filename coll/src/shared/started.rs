@@ -28,6 +28,12 @@ impl<'m> StartedRole<'m> {
         (is_for_mode && serves(shape, &self)).then_some(self)
     }
 
+    /// Returns true if slots of this shape hold all that ranks give, and there is anything.
+    #[inline]
+    pub(crate) fn stands_in(&self, shape: &ControlSlotsShape) -> bool {
+        !self.passes_chunks() && !self.task().is_idle() && self.fits(shape.slot_bytes)
+    }
+
     /// Returns true if every rank can write all of its chunks before another has read any.
     fn writes_ahead(&self, shape: &ControlSlotsShape) -> bool {
         let Ok(Some(run)) = self.run(shape) else { return false };

@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use aldis_coll::layout::Block;
 use aldis_coll::{Collective, SlotCollective, Started};
-use aldis_kernel::Request;
+use aldis_kernel::{Error, Request};
 pub(crate) use general::{GeneralizedRequest, complete_generalized, of_generalized};
 pub(crate) use messages::of_received;
 use waiting::drive_futures;
@@ -66,24 +66,33 @@ pub(crate) unsafe fn run_steps(steps: &mut [MemoryStep]) -> Result<(), CallFault
 /// The progress of a collective: by control slots, which takes little memory, or by messages.
 #[expect(clippy::large_enum_variant, reason = "short ones are to take no memory beside their request's")]
 pub(crate) enum CollectiveProgress {
+    /// Nothing is left to do since the start.
+    Over,
     InSlots(SlotCollective<'static>),
     ByMessages(Box<Collective<'static>>),
 }
 
-impl From<Started<'static>> for CollectiveProgress {
-    fn from(started: Started<'static>) -> Self {
+impl CollectiveProgress {
+    /// Returns the progress of a collective that was started; `None` if it is over.
+    ///
+    /// # Errors
+    /// The failure of its start.
+    #[inline]
+    pub(crate) fn of(started: Result<Started<'static>, Error>) -> Result<Option<Self>, CallFault> {
         match started {
-            Started::InSlots(flat) => Self::InSlots(flat),
-            Started::ByMessages(collective) => Self::ByMessages(Box::new(collective)),
+            Ok(Started::Over(_)) => Ok(None),
+            Ok(Started::InSlots(flat)) => Ok(Some(Self::InSlots(flat))),
+            Ok(Started::ByMessages(collective)) => Ok(Some(Self::ByMessages(Box::new(collective)))),
+            Err(error) => Err(error.into()),
         }
     }
-}
 
-impl CollectiveProgress {
-    /// Goes on as far as it can without waiting; the result, once it is over.
-    fn advance(&mut self, scope: &mut StaticScope) -> Option<Result<Status, CallFault>> {
+    /// Goes on as far as it can without waiting, and looks so many times for what other ranks write
+    /// to control slots; the result, once it is over.
+    fn advance(&mut self, scope: &mut StaticScope, looks: u32) -> Option<Result<Status, CallFault>> {
         let progress = match self {
-            Self::InSlots(flat) => flat.progress(scope),
+            Self::Over => Ok(true),
+            Self::InSlots(flat) => flat.watch(scope, looks),
             Self::ByMessages(collective) => collective.progress(scope),
         };
         match progress {
@@ -235,7 +244,7 @@ impl RequestEntry {
                 let (sent, received) = (sent.take(), received.take());
                 sent.and(received)
             }
-            Work::Collective(running) => match running.progress.advance(scope) {
+            Work::Collective(running) => match running.progress.advance(scope, 1) {
                 None => return,
                 Some(over) => over,
             },
@@ -626,7 +635,7 @@ pub(crate) fn start(handle: Handle) -> Result<(), CallFault> {
                 CollectiveProgress::ByMessages(kept) => {
                     engine::with(|engine| Ok(kept.start(&mut engine.scope)?))?;
                 }
-                CollectiveProgress::InSlots(_) => return Err(missing(handle)),
+                CollectiveProgress::Over | CollectiveProgress::InSlots(_) => return Err(missing(handle)),
             }
             COLLECTIVES.borrow_mut().push(handle);
         }

@@ -148,21 +148,8 @@ fn ends_in_slots(handle: Handle, waits: bool) -> Result<bool, CallFault> {
         return Ok(false);
     };
     let progress @ CollectiveProgress::InSlots(_) = &mut running.progress else { return Ok(false) };
-    let looks = if !waits || threads::are_many() { 1 } else { LOOKS };
-    let over = engine::with(|engine| {
-        let mut over = progress.advance(&mut engine.scope);
-        if over.is_none() && looks > 1 {
-            let mut platform = engine.endpoint().platform().clone();
-            for looked in 1..looks {
-                platform.relax(looked * POLLS_A_LOOK);
-                over = progress.advance(&mut engine.scope);
-                if over.is_some() {
-                    break;
-                }
-            }
-        }
-        Ok(over)
-    })?;
+    let looks = if waits && !threads::are_many() { LOOKS } else { 1 };
+    let over = engine::with(|engine| Ok(progress.advance(&mut engine.scope, looks)))?;
     let Some(over) = over else { return Ok(false) };
     *stage = RequestStage::Over(over);
     collectives.swap_remove(place);
@@ -172,9 +159,6 @@ fn ends_in_slots(handle: Handle, waits: bool) -> Result<bool, CallFault> {
 /// Looks at control slots before the wait is one like others: a cache line's journey and its
 /// writer's work many times over.
 const LOOKS: u32 = 64;
-
-/// Poll rounds that such a look counts for where it is decided whether to offer the core.
-const POLLS_A_LOOK: u32 = 4;
 
 /// # Errors
 /// The first that is neither null nor a request.

@@ -28,7 +28,7 @@ use crate::objects::used_types::UsedTypes;
 use crate::process::engine::{self, ProcessEngine};
 use crate::process::scope::StaticScope;
 use crate::process::spare::Spare;
-use crate::requests::{self, MemoryStep, RunningCollective, is_alone, run_steps};
+use crate::requests::{self, CollectiveProgress, MemoryStep, RunningCollective, is_alone, run_steps};
 
 /// Blocks that a call keeps, by address and number; none stand for blocks of one length.
 #[derive(Clone, Copy)]
@@ -204,15 +204,15 @@ impl ByteCall {
         comm: &Comm,
         topology: &mut Option<Rc<CommTopology>>,
         mode: StartMode,
-    ) -> Result<Started<'static>, CallFault> {
-        Ok(match self {
-            Self::Contiguous(call) => call.launch(scope, comm, mode)?,
-            Self::Blocks(call) => call.launch(scope, comm, mode)?,
-            Self::Across(call) => Started::ByMessages(call.begin(scope, comm, mode)?),
+    ) -> Result<Option<CollectiveProgress>, CallFault> {
+        CollectiveProgress::of(match self {
+            Self::Contiguous(call) => call.launch(scope, comm, mode),
+            Self::Blocks(call) => call.launch(scope, comm, mode),
+            Self::Across(call) => call.begin(scope, comm, mode).map(Started::ByMessages),
             Self::Neighbors(call, topo) => {
                 // SAFETY: the caller's promise.
                 let neighbors = unsafe { topology.insert(topo).extend() }?;
-                call.launch(scope, neighbors, mode)?
+                call.launch(scope, neighbors, mode)
             }
         })
     }
@@ -229,16 +229,16 @@ impl ByteCall {
         memory: [Spare; 2],
         request: Ptr<Handle>,
     ) -> Result<(), CallFault> {
-        let (CallComm { handle, comm }, mut topology) = (on, None);
+        let mut topology = None;
         // SAFETY: the topology is kept with it.
         let begun = engine::with(|ProcessEngine { scope, .. }| unsafe {
-            self.begin(scope, &comm, &mut topology, StartMode::Driven)
+            self.begin(scope, &on.comm, &mut topology, StartMode::Driven)
         })?;
         request.set(match begun {
-            Started::InSlots(flat) if flat.is_complete() => requests::messages::SENT,
-            begun => {
-                let running = RunningCollective::of_piece(begun.into(), memory);
-                requests::of_collective(handle, RunningCollective { _topology: topology, ..running })?
+            None => requests::messages::SENT,
+            Some(progress) => {
+                let running = RunningCollective::of_piece(progress, memory);
+                requests::of_collective(on.handle, RunningCollective { _topology: topology, ..running })?
             }
         })
     }
@@ -383,7 +383,7 @@ impl CollectiveCall {
             self.what.call().begin(scope, &comm, &mut topology, mode)
         })?;
         Ok(RunningCollective {
-            progress: begun.into(),
+            progress: begun.unwrap_or(CollectiveProgress::Over),
             before: self.before,
             after: self.after,
             _memory: self.memory,
