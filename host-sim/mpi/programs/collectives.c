@@ -12,7 +12,7 @@
 /* The elements of a block: none, one, a line's, more than a line holds, and long ones. */
 static const int COUNTS[] = {0, 1, 3, 64, 1000, 3000, 40000};
 
-static MPI_Comm beside;
+static MPI_Comm beside, ring;
 static MPI_Datatype strided;
 static int *out, *in, *dense;
 
@@ -118,6 +118,24 @@ static void test_sums(int count, int in_place) {
     free(counts);
 }
 
+/* In a ring, blocking and not: a block for each side. */
+static void test_ring(int count) {
+    int left = (rank + size - 1) % size, right = (rank + 1) % size, none = 2 * size + 2;
+    MPI_Request requests[2];
+    put(out, 0, count, 1, rank, 0), put(out, 1, count, 1, rank, 1);
+    MPI_Neighbor_alltoall(out, count, MPI_INT, in, count, MPI_INT, ring);
+    CHECK(holds(in, 0, count, 1, left, 1) && holds(in, 1, count, 1, right, 0));
+    put(in, 0, count, 1, none, none), put(in, 1, count, 1, none, none);
+    MPI_Ineighbor_alltoall(out, count, MPI_INT, in, count, MPI_INT, ring, &requests[0]);
+    MPI_Ineighbor_allgather(out, count, MPI_INT, dense, count, MPI_INT, ring, &requests[1]);
+    MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+    CHECK(holds(dense, 0, count, 1, left, 0) && holds(dense, 1, count, 1, right, 0));
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    CHECK(holds(in, 0, count, 1, left, 1) && holds(in, 1, count, 1, right, 0));
+    MPI_Neighbor_allgather(out, count, MPI_INT, in, count, MPI_INT, ring);
+    CHECK(holds(in, 0, count, 1, left, 0) && holds(in, 1, count, 1, right, 0));
+}
+
 static void test(int count) {
     for (int kind = 0; kind < 4; kind++) {
         for (int root = 0; root < size; root += size > 1 ? size - 1 : 1)
@@ -125,7 +143,7 @@ static void test(int count) {
         test_all(count, kind / 2, kind % 2);
     }
     test_listed(count, 0), test_listed(count, size - 1);
-    test_sums(count, 0), test_sums(count, 1);
+    test_sums(count, 0), test_sums(count, 1), test_ring(count);
 }
 
 /* Roots and givers go on before the others have come: many calls one after the other. */
@@ -193,14 +211,15 @@ static void test_started(int count, int way) {
 }
 
 int main(int argc, char **argv) {
-    int all, longest = COUNTS[sizeof COUNTS / sizeof *COUNTS - 1];
+    int all, is_periodic = 1, longest = COUNTS[sizeof COUNTS / sizeof *COUNTS - 1];
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Comm_dup(MPI_COMM_WORLD, &beside);
+    MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &is_periodic, 0, &ring);
     MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &strided);
     MPI_Type_commit(&strided);
-    size_t ints = ((size_t)longest + size) * size * 2 + 1;
+    size_t ints = ((size_t)longest + size) * (size > 1 ? size : 2) * 2 + 1;
     out = calloc(ints, sizeof *out), in = calloc(ints, sizeof *in), dense = calloc(ints, sizeof *dense);
     for (unsigned i = 0; i < sizeof COUNTS / sizeof *COUNTS; i++) {
         test(COUNTS[i]);
@@ -212,9 +231,9 @@ int main(int argc, char **argv) {
         MPI_Wait(&request, MPI_STATUS_IGNORE);
     }
     test_many(1), test_many(500);
-    for (int way = 0; way < 4; way++) test_started(1, way), test_started(700, way), test_started(9000, way);
+    for (int way = 0; way < 4; way++) test_started(1, way), test_started(700, way), test_started(9000, way), test_started(20000, way);
     MPI_Type_free(&strided);
-    MPI_Comm_free(&beside);
+    MPI_Comm_free(&beside), MPI_Comm_free(&ring);
     free(out), free(in), free(dense);
     MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Finalize();

@@ -121,7 +121,7 @@ pub(crate) struct RunningCollective {
 
 impl RunningCollective {
     /// Makes one whose data are in one piece of the program's memory or of this.
-    pub(crate) fn of_piece(progress: CollectiveProgress, memory: [Spare; 2]) -> Self {
+    fn of_piece(progress: CollectiveProgress, memory: [Spare; 2]) -> Self {
         Self {
             progress,
             before: Vec::new(),
@@ -326,6 +326,20 @@ pub(crate) fn of_collective(comm: Handle, running: RunningCollective) -> Result<
     let handle = started(comm, Work::Collective(Box::new(running)))?;
     COLLECTIVES.borrow_mut().push(handle);
     Ok(handle)
+}
+
+/// A handle for a collective whose data are in one piece, of the program's memory or of this; that
+/// of all which are over at once, if it is.
+#[inline]
+pub(crate) fn of_started(
+    comm: Handle,
+    progress: Option<CollectiveProgress>,
+    memory: [Spare; 2],
+    topology: Option<Rc<CommTopology>>,
+) -> Result<Handle, CallFault> {
+    let Some(progress) = progress else { return Ok(messages::SENT) };
+    let running = RunningCollective::of_piece(progress, memory);
+    of_collective(comm, RunningCollective { _topology: topology, ..running })
 }
 
 /// A handle for a future, which is driven as far as it goes without waiting.

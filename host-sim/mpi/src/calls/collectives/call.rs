@@ -234,13 +234,7 @@ impl ByteCall {
         let begun = engine::with(|ProcessEngine { scope, .. }| unsafe {
             self.begin(scope, &on.comm, &mut topology, StartMode::Driven)
         })?;
-        request.set(match begun {
-            None => requests::messages::SENT,
-            Some(progress) => {
-                let running = RunningCollective::of_piece(progress, memory);
-                requests::of_collective(on.handle, RunningCollective { _topology: topology, ..running })?
-            }
-        })
+        request.set(requests::of_started(on.handle, begun, memory, topology)?)
     }
 }
 

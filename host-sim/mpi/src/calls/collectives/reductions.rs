@@ -5,9 +5,9 @@
 use core::ffi::c_int;
 
 use aldis_coll::dyn_op::{DynReduction, reduce_by, reduce_scatter_block_by};
-use aldis_coll::inter;
 use aldis_coll::layout::Block;
 use aldis_coll::op::Kernel;
+use aldis_coll::{StartMode, inter};
 use aldis_hal::Operation;
 use aldis_kernel::{Comm, Rank};
 
@@ -22,6 +22,7 @@ use crate::objects::datatypes::ProgramData;
 use crate::objects::operations;
 use crate::process::engine;
 use crate::process::spare::Spare;
+use crate::requests::{self, CollectiveProgress};
 
 /// The arguments of a reduction.
 #[derive(Clone, Copy)]
@@ -222,8 +223,11 @@ impl ReductionPiece {
             if let Some(given) = given {
                 data.bytes().copy_from_slice(given.shown());
             }
-            let call = reduce_by(what, data.bytes(), scratch.region().bytes());
-            ByteCall::Contiguous(call).start(CallComm { handle: on, comm }, [own, scratch], request)
+            let begun = engine::with(|engine| {
+                let call = reduce_by(what, data.bytes(), scratch.region().bytes());
+                CollectiveProgress::of(call.launch(&mut engine.scope, &comm, StartMode::Driven))
+            })?;
+            request.set(requests::of_started(on, begun, [own, scratch], None)?)
         }
     }
 }
