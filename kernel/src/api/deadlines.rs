@@ -10,15 +10,15 @@ use core::time::Duration;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::api::call::CallSubject;
-use crate::api::endpoint::{Endpoint, POLLS_PER_TICK};
+use crate::api::endpoint::{BUDGET, Endpoint, POLLS_PER_TICK};
 use crate::api::matched::Matched;
 use crate::api::poll_rounds::{LOOKS_A_POLL, PollRounds, Within};
 use crate::engine::state::{ArmedRecv, Engine, FAST_PATHS, Started};
 use crate::error::{Error, Failed};
 use crate::memory::buffer::{LentMut, UserBuffer};
-use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
+use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::tables::comm::Comm;
-use crate::tables::request::State;
+use crate::tables::request::{Request, State};
 
 /// The budget of a poll that looks for one message: one event for arrivals, one for what is to be
 /// sent.
@@ -100,6 +100,28 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
             },
         );
         waited.map_err(|elapsed_ns| self.overdue(handle, elapsed_ns))
+    }
+
+    /// Looks for the message of a posted receive that names its sender, which is mostly not long in
+    /// coming: a look costs less than a poll. Returns the rounds that have found nothing.
+    pub(crate) fn look_for(&mut self, handle: Handle) -> PollRounds {
+        let Endpoint { engine, .. } = &mut *self.endpoint;
+        let is_named = |request: &&mut Request| request.state == State::Posted && request.key.source != WILD;
+        let Some(peer) = engine.requests.get(handle).filter(is_named).map(|request| request.peer) else {
+            return PollRounds::default();
+        };
+        for looks in 0..POLLS_PER_TICK {
+            let endpoint = &mut *self.endpoint;
+            if looks % LOOKS_A_POLL == 0 || endpoint.transport.has_news(peer) {
+                endpoint.poll(BUDGET);
+                let request = endpoint.engine.requests.get(handle);
+                if request.is_none_or(|request| request.state != State::Posted) {
+                    return PollRounds::default();
+                }
+            }
+            endpoint.platform.relax(looks + 1);
+        }
+        PollRounds::after(POLLS_PER_TICK)
     }
 
     #[cold]

@@ -8,7 +8,7 @@
 use aldis_hal::{Handle, Instant, Platform, Transport};
 
 use crate::api::endpoint::Endpoint;
-use crate::api::poll_rounds::{PollRounds, Within};
+use crate::api::poll_rounds::Within;
 use crate::api::scope::sealed::Sealed;
 use crate::api::scope::{Request, Scope, Stage};
 use crate::engine::state::Started;
@@ -104,8 +104,9 @@ impl<T: Transport, P: Platform> StaticRequests for Scope<'static, '_, '_, T, P> 
     #[inline]
     fn drive(&mut self, request: &Request<'static>) {
         if let Stage::Pending(handle) | Stage::Started(handle) = request.stage {
+            let rounds = self.within.look_for(handle);
             // The scope has no deadline that could be missed.
-            let _ = self.within.wait_until_complete(PollRounds::default(), handle);
+            let _ = self.within.wait_until_complete(rounds, handle);
         }
     }
 

@@ -55,6 +55,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// [`Cause::TooBig`] if the memory does not reach as far as the data, [`Cause::Stale`] for a
     /// type that was freed, [`Cause::TooSmall`] if no types are attached; the rest as
     /// [`send`](Self::send).
+    #[cfg_attr(feature = "fast-paths", inline(always))]
     pub fn send_typed(&mut self, comm: &Comm, data: Typed<'_>, to: Rank, tag: Tag) -> Result<Status, Error> {
         self.forever().send_typed(comm, data, to, tag)
     }
@@ -66,6 +67,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// [`Cause::SignatureMismatch`] for a message of other types, [`Cause::Corrupt`] for one whose
     /// checksum differs, [`Cause::Truncated`] for one longer than the room; the rest as
     /// [`recv`](Self::recv) and [`send_typed`](Self::send_typed).
+    #[cfg_attr(feature = "fast-paths", inline(always))]
     pub fn recv_typed(
         &mut self,
         comm: &Comm,
@@ -218,15 +220,27 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     /// [`Cause::TimedOut`] after the deadline, [`Cause::TooBig`] if the memory does not reach as
     /// far as the data, [`Cause::Stale`] for a type that was freed; the rest as
     /// [`Endpoint::send_typed`].
+    #[cfg_attr(feature = "fast-paths", inline(always))]
     pub fn send_typed(&mut self, comm: &Comm, data: Typed<'_>, to: Rank, tag: Tag) -> Result<Status, Error> {
         let bytes = self.endpoint.try_send_plain(comm, &data.data, to, tag) as u64;
         if bytes > 0 {
             return Ok(Status { source: to, tag, bytes });
         }
         // Complete, or abandoned, when this returns: `data` is borrowed as long.
-        let started = self.endpoint.queue_send_typed(comm, &data.data, to, tag);
-        let finished = self.finish(started);
-        self.with_error(finished)
+        let sent = self.send_queued_typed(comm, &data.data, to, tag);
+        self.with_error(sent)
+    }
+
+    #[inline(never)]
+    fn send_queued_typed(
+        &mut self,
+        comm: &Comm,
+        data: &Elements,
+        to: Rank,
+        tag: Tag,
+    ) -> Result<Status, Failed> {
+        let started = self.endpoint.queue_send_typed(comm, data, to, tag);
+        self.finish(started)
     }
 
     /// See [`Endpoint::recv_typed`].
@@ -235,6 +249,7 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     /// [`Cause::TimedOut`] after the deadline, [`Cause::SignatureMismatch`] for a message of other
     /// types, [`Cause::Corrupt`] for one whose checksum differs; the rest as
     /// [`Endpoint::recv_typed`].
+    #[cfg_attr(feature = "fast-paths", inline(always))]
     pub fn recv_typed(
         &mut self,
         comm: &Comm,
@@ -245,12 +260,21 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
         let (from, tag) = (from.into(), tag.into());
         let received = match self.try_recv_plain(comm, &into.room, from, tag) {
             Some(received) => received,
-            None => {
-                let started = self.endpoint.start_recv_typed(comm, &into.room, from, tag);
-                self.finish(started)
-            }
+            None => self.find_message_typed(comm, &into.room, from, tag),
         };
         self.with_error(received)
+    }
+
+    #[inline(never)]
+    fn find_message_typed(
+        &mut self,
+        comm: &Comm,
+        into: &ElementsMut,
+        from: Source,
+        tag: TagMatch,
+    ) -> Result<Status, Failed> {
+        let started = self.endpoint.start_recv_typed(comm, into, from, tag);
+        self.finish(started)
     }
 
     /// See [`Endpoint::sendrecv_typed`].

@@ -189,6 +189,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
 impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     /// Receives elements that lie in one piece, if nothing is unusual. `None` if something is, and
     /// nothing has changed.
+    #[cfg_attr(feature = "fast-paths", inline(always))]
     pub(crate) fn try_recv_plain(
         &mut self,
         comm: &Comm,
