@@ -251,7 +251,7 @@ const PAST_BYTES_MIN: usize = 2048;
 
 /// The least payload that is where it is not: the few blocks that are used may still be in a cache
 /// of both.
-const PAST_BYTES_MIN_ALONE: usize = 8192;
+const PAST_BYTES_MIN_ALONE: usize = 12 << 10;
 
 /// A sender that has so many messages under way is ahead.
 const AHEAD_MIN: u32 = 4;

@@ -30,9 +30,9 @@ fn every_length_arrives_whole_by_either_way() {
 /// message before, where they are not.
 #[test]
 fn every_long_message_arrives_whole_wherever_its_header_ends() {
-    let geometry = Geometry { blocks: 4, slots: 16, block_bytes: 8192, ..SMALL };
+    let geometry = Geometry { blocks: 4, slots: 16, block_bytes: 16 << 10, ..SMALL };
     let mut world = InboxesJob::new(geometry, 0);
-    for len in [2047, 2048, 2049, 4096, 5000, 8192 - 48] {
+    for len in [2047, 2048, 2049, 4096, (12 << 10) - 1, 12 << 10, (16 << 10) - 48] {
         for header_len in [0, 1, 32, 48] {
             let message: Vec<u8> = (0..header_len + len).map(|byte| (byte * 7 + len) as u8).collect();
             let (header, payload) = message.split_at(header_len);
@@ -41,6 +41,22 @@ fn every_long_message_arrives_whole_wherever_its_header_ends() {
                 assert_eq!(world.poll(to, 8).arrived, [(from, message.clone())]);
             }
         }
+    }
+}
+
+/// Checks the same for a sender that is ahead of its receiver.
+#[test]
+fn every_long_message_of_a_sender_that_is_ahead_arrives_whole() {
+    let geometry = Geometry { blocks: 8, slots: 16, block_bytes: 8192, ..SMALL };
+    let mut world = InboxesJob::new(geometry, 0);
+    for len in [2047, 2048, 2049, 5000, 8192 - 32] {
+        let message = |first: usize| (0..32 + len).map(|byte| (byte * 7 + first) as u8).collect::<Vec<u8>>();
+        let messages: Vec<Vec<u8>> = (0..8).map(message).collect();
+        for message in &messages {
+            assert_eq!(world.write(0, 1, &message[..32], &message[32..]), Post::Done);
+        }
+        let expected: Vec<_> = messages.into_iter().map(|message| (0, message)).collect();
+        assert_eq!(world.poll(1, 8).arrived, expected);
     }
 }
 
