@@ -5,7 +5,7 @@ use aldis_coll::layout::Block;
 use aldis_coll::op::{Kernel, Sum};
 use aldis_coll::{
     BlockCall, ContiguousCall, InputBlocks, StartMode, allgather, allreduce, alltoall, bcast, exscan, gather,
-    gatherv, reduce_scatter_block, scan, scatter, scatterv, wait_all,
+    gatherv, reduce_scatter_block, scan, scatter, scatterv, wait_all, wait_for,
 };
 use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Rank};
@@ -177,6 +177,40 @@ fn more_driven_calls_than_slots_end_in_any_order() {
             assert!(data.iter().all(|sum| *sum == 3 * (call as u64 + 1)), "call {call}");
         }
     });
+}
+
+/// Long data in chunks, which all take in one order, beside short ones in slots: each rank waits for
+/// them in an order of its own.
+#[test]
+fn driven_calls_in_chunks_end_in_whatever_order_ranks_wait() {
+    const CALLS: usize = 12;
+    for size in [2, 3] {
+        run(size, |endpoint| {
+            let (world, me) = (endpoint.world(), endpoint.world().rank().0);
+            let len = |call: usize| if call.is_multiple_of(2) { 3000 } else { 2 };
+            let mut data: Vec<Vec<u64>> =
+                (0..CALLS).map(|call| vec![u64::from(me) + call as u64; len(call)]).collect();
+            let mut scratch = vec![vec![0; 3000]; CALLS];
+            endpoint
+                .scope(|scope| {
+                    let mut flying = Vec::new();
+                    for (data, scratch) in data.iter_mut().zip(&mut scratch) {
+                        flying.push(allreduce(Sum, data, scratch).begin(scope, &world, StartMode::Driven)?);
+                    }
+                    for turn in 0..CALLS {
+                        let call = if me == 0 { turn } else { (CALLS - 1 - turn + me as usize) % CALLS };
+                        wait_for(scope, &mut flying, call)?;
+                    }
+                    Ok(())
+                })
+                .unwrap();
+            let ranks = u64::from(size);
+            for (call, data) in data.iter().enumerate() {
+                let sum = ranks * (ranks - 1) / 2 + ranks * call as u64;
+                assert!(data.iter().all(|found| *found == sum), "call {call} of {size}");
+            }
+        });
+    }
 }
 
 /// Bytes that are no whole elements are refused before anything is sent, also where blocks are
