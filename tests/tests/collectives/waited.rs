@@ -179,8 +179,8 @@ fn more_driven_calls_than_slots_end_in_any_order() {
     });
 }
 
-/// Long data in chunks, which all take in one order, beside short ones in slots: each rank waits for
-/// them in an order of its own.
+/// Long data in chunks, which all take in one order, beside short ones in slots: each rank waits
+/// for them in an order of its own.
 #[test]
 fn driven_calls_in_chunks_end_in_whatever_order_ranks_wait() {
     const CALLS: usize = 12;
