@@ -18,7 +18,7 @@ use crate::abi::{Handle, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_ROOT, MPI_PROC_N
 use crate::fault::CallFault;
 use crate::ffi::{Address, Ptr, Region};
 use crate::objects::communicators::{self, rank_in};
-use crate::objects::datatypes::ProgramData;
+use crate::objects::datatypes::{self, ContiguousData, ProgramData};
 use crate::objects::operations;
 use crate::process::engine;
 use crate::process::spare::Spare;
@@ -141,7 +141,7 @@ impl Reduction {
         }
         let what = DynReduction { operation, kernel: operations::kernel(op, datatype)?, root };
         // SAFETY: the caller's promise.
-        let dense = |address| unsafe { ProgramData::new(address, count, datatype) }?.dense();
+        let dense = |address| unsafe { dense(address, count, datatype) };
         let given = if input.is_in_place() { None } else { dense(input)? };
         let of_result = || dense(into).map_err(|fault| into.named("recvbuf", fault));
         let result = if has_result { of_result()? } else { None };
@@ -161,6 +161,19 @@ impl Reduction {
             }
             _ => None,
         })
+    }
+}
+
+/// Returns the memory of data in one piece: a look at the datatype, for most.
+///
+/// # Safety
+/// As for [`ProgramData::new`].
+#[inline]
+unsafe fn dense(address: Address, count: i64, datatype: Handle) -> Result<Option<Region>, CallFault> {
+    match datatypes::piece(address, count, datatype) {
+        Some(ContiguousData::Bytes(bytes) | ContiguousData::Elements(bytes, ..)) => Ok(Some(bytes)),
+        // SAFETY: the caller's promise.
+        None => unsafe { ProgramData::new(address, count, datatype) }?.dense(),
     }
 }
 
@@ -341,8 +354,8 @@ pub(super) unsafe fn try_reduce_scatter_block(
     };
     let kernel = operations::kernel(op, datatype)?;
     // SAFETY: the caller's promise.
-    let dense = |address, count| unsafe { ProgramData::new(address, count, datatype) }?.dense();
-    let (Ok(Some(input)), Ok(Some(own))) = (dense(input, total), dense(into, count)) else {
+    let [input, own] = unsafe { [dense(input, total, datatype), dense(into, count, datatype)] };
+    let (Ok(Some(input)), Ok(Some(own))) = (input, own) else {
         return Ok(false);
     };
     if input.overlaps(own) || !is_aligned(own, &kernel) || !is_aligned(input, &kernel) {
