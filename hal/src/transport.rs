@@ -214,6 +214,13 @@ pub trait Extras {
     /// wait for the next one, or for the next post.
     fn uncork(&mut self, _more: bool) {}
 
+    /// Returns the most bytes that are sent to `peer` before it has asked for them, however large
+    /// its blocks are: beyond, the other ways of this transport are better.
+    #[inline(always)]
+    fn eager_bytes_max(&self, _peer: PeerId) -> u32 {
+        u32::MAX
+    }
+
     /// Returns true if a poll may find a message of `peer`: a look that takes nothing and costs
     /// next to nothing, for a caller that waits for that message. True where only a poll can tell.
     /// What it does not see - other peers, room for what waits to be sent, a loss - is found by

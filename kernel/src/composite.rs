@@ -215,6 +215,15 @@ impl<A: Transport, B: Transport> Extras for Composite<A, B> {
         self.second.uncork(more);
     }
 
+    #[inline(always)]
+    fn eager_bytes_max(&self, peer: PeerId) -> u32 {
+        if self.takes_first(peer) {
+            self.first.eager_bytes_max(peer)
+        } else {
+            self.second.eager_bytes_max(peer)
+        }
+    }
+
     #[inline]
     fn has_news(&self, peer: PeerId) -> bool {
         if self.takes_first(peer) { self.first.has_news(peer) } else { self.second.has_news(peer) }

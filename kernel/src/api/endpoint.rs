@@ -7,7 +7,7 @@ use aldis_hal::caps::Features;
 use aldis_hal::{
     Activity, Cause, Epoch, Handle, Instant, Operation, PeerId, Platform, Post, Resource, Transport,
 };
-use aldis_protocols::card::ByteOrder;
+use aldis_protocols::card::{ByteOrder, Room};
 use aldis_protocols::header::Kind;
 use aldis_protocols::{Card, Control, LENDS, Thresholds};
 
@@ -160,7 +160,10 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         }
         self.transport.introduce(peer, card.epoch(), &card.address)?;
         let caps = self.transport.reach(peer)?;
-        let mut thresholds = Thresholds::new(caps, &card.room)?;
+        let most = self.transport.eager_bytes_max(peer);
+        let bounded = Room { block_bytes: most, ..card.room };
+        let room = if most < card.room.block_bytes { &bounded } else { &card.room };
+        let mut thresholds = Thresholds::new(caps, room)?;
         if LENDS && T::HAS_REMOTE_MEMORY {
             thresholds = thresholds.with_direct(caps);
         }

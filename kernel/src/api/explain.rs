@@ -89,7 +89,11 @@ impl Explanation {
         });
         let caps = routes.iter().flatten().find_map(|way| way.caps.ok());
         let plan = match (caps, peer) {
-            (Some(caps), Some((room, thresholds))) => Some(thresholds.plan(&caps, &room, len, mapped)),
+            (Some(caps), Some((room, thresholds))) => {
+                let most = transport.eager_bytes_max(aldis_hal::PeerId(rank.0));
+                let room = Room { block_bytes: room.block_bytes.min(most), ..room };
+                Some(thresholds.plan(&caps, &room, len, mapped))
+            }
             _ => None,
         };
         Self { rank, len, routes, plan }

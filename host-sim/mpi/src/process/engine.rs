@@ -3,7 +3,7 @@
 //! The process's endpoint, from `MPI_Init` to `MPI_Finalize`.
 //!
 //! Its storage: 64 ranks, 2^20 requests, 4096 communicators, 2^20 derived datatypes with 2 GiB of
-//! words, 128 envelopes and 32 blocks of 16 KiB a peer; [mapped](aldis_linux::lazy), so that what
+//! words, 128 envelopes and 32 blocks of 64 KiB a peer; [mapped](aldis_linux::lazy), so that what
 //! is not used takes no memory. Where the system refuses so much address space (`ulimit -v`): 4096
 //! requests, 1024 communicators, 1024 derived datatypes with 64 Ki words. What does not fit is
 //! `MPI_ERR_NO_MEM`, of what the message tells.
@@ -27,7 +27,7 @@ use crate::process::Owned;
 use crate::process::messages::MessageNotes;
 use crate::process::scope::{self, StaticScope};
 
-type LargeStorage = aldis_kernel::storage_type!(64, 1 << 20, 4096, 128, 32, 16384, 16, 1 << 16, 69632);
+type LargeStorage = aldis_kernel::storage_type!(64, 1 << 20, 4096, 128, 32, 64 << 10, 16, 1 << 16, 69632);
 
 /// For where address space is short.
 type SmallStorage = aldis_kernel::storage_type!(64, 4096, 1024, 128, 32, 8192, 16, 1024, 17408);
