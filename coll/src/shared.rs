@@ -79,6 +79,9 @@ use crate::tag::ROOTS;
 /// which stands in a slot: one journey instead of two, for more reading.
 pub const FLAT_BYTES_MAX: u64 = 4096;
 
+/// A payload of so many bytes might stand beside the slots.
+const LONG_BYTES_MIN: usize = 2048;
+
 /// More bytes than any rank gives.
 const WAITING: u64 = (1 << 48) - 1;
 
@@ -192,6 +195,17 @@ impl Task {
         Note { bytes: WAITING, ..self.note() }
     }
 
+    /// Writes this rank's slot. What ranks give each other at a time stands in the slot even if it
+    /// is long: none of them is behind, so that places beside it are written while they are read.
+    #[inline(always)]
+    fn publish(&self, slots: &mut ControlSlots<'_>, number: u32, payload: &[u8]) -> Result<(), NotReady> {
+        if payload.len() < LONG_BYTES_MIN || !self.is_of_all() {
+            return slots.publish(number, self.note(), payload);
+        }
+        let write = |slot: &mut [u8]| copy(slot.get_mut(..payload.len()).ok_or(Cause::Stale)?, payload);
+        slots.pack(number, self.note(), write)
+    }
+
     /// Returns the cause of failure if a rank has called this instead.
     const fn unlike(&self, theirs: Operation, their_root: u8) -> Cause {
         let (own, own_root, is_exact) = (self.operation, self.note().root, self.size <= ROOTS);
@@ -274,7 +288,7 @@ impl Role for Task {
 
     #[inline]
     fn give(&self, slots: &mut ControlSlots<'_>, number: u32, data: &[u8]) -> Result<(), NotReady> {
-        slots.publish(number, self.note(), data)
+        self.publish(slots, number, data)
     }
 
     #[inline]

@@ -354,12 +354,12 @@ impl Role for Portions<'_> {
         }
         match self.divided() {
             _ if !self.gives_each() => {
-                slots.publish(number, note, self.block(self.data, self.task.rank, data)?)
+                self.task.publish(slots, number, self.block(self.data, self.task.rank, data)?)
             }
             layout if self.leaves_own_out() && !self.has_table() && self.task.size == 2 => {
-                slots.publish(number, note, self.block(layout, self.other(), from)?)
+                self.task.publish(slots, number, self.block(layout, self.other(), from)?)
             }
-            Layout::Even if !self.leaves_own_out() => slots.publish(number, note, from),
+            Layout::Even if !self.leaves_own_out() => self.task.publish(slots, number, from),
             _ => slots.pack(number, note, |slot| self.pack(slot, from)),
         }
     }
