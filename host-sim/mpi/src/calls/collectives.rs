@@ -29,7 +29,7 @@ mod pieces;
 mod reductions;
 
 use blocks::{AllBlocks, RankBlocks, put};
-use call::{BlockList, ByteCall, ByteOperation, CallComm, CallForm, CollectiveCall};
+use call::{BlockList, ByteOperation, CallComm, CallForm, CollectiveCall};
 pub(crate) use operand::Operand;
 use reductions::{Reduction, ResultParts, reduce, reduce_scatter, try_reduce, try_reduce_scatter_block};
 
@@ -62,15 +62,14 @@ pub(crate) fn sum(comm: Handle, mut own: u64) -> Result<u64, CallFault> {
 
 /// Carries out a barrier straight from the arguments: what [`CollectiveCall`] writes down takes as
 /// long as a barrier does. False if it takes more.
+#[inline(always)]
 fn try_barrier(form: CallForm, comm: Handle) -> Result<bool, CallFault> {
     let of = communicators::of(comm)?;
     if of.is_inter() || !form.is_at_once() {
         return Ok(false);
     }
     // SAFETY: there are no data.
-    unsafe {
-        form.carry_out(ByteCall::Contiguous(aldis_coll::barrier()), CallComm { handle: comm, comm: of })
-    }?;
+    unsafe { form.carry_out(aldis_coll::barrier, CallComm { handle: comm, comm: of }) }?;
     Ok(true)
 }
 
@@ -79,6 +78,7 @@ fn try_barrier(form: CallForm, comm: Handle) -> Result<bool, CallFault> {
 ///
 /// # Safety
 /// As for [`ProgramData::new`].
+#[inline(always)]
 unsafe fn try_bcast(
     form: CallForm,
     data: Address,
@@ -98,9 +98,9 @@ unsafe fn try_bcast(
         return Ok(false);
     };
     // SAFETY: the caller promised that nothing touches them until the call is over.
-    let call = ByteCall::Contiguous(aldis_coll::bcast(unsafe { bytes.bytes() }, root));
+    let bytes = unsafe { bytes.bytes() };
     // SAFETY: as above.
-    unsafe { form.carry_out(call, CallComm { handle: comm, comm: of }) }?;
+    unsafe { form.carry_out(|| aldis_coll::bcast(bytes, root), CallComm { handle: comm, comm: of }) }?;
     Ok(true)
 }
 

@@ -223,6 +223,7 @@ impl ByteCall {
     /// # Safety
     /// It is on a communicator, and its data are there until it is over, in the program's memory or
     /// in this.
+    #[inline(never)]
     pub(super) unsafe fn start(
         self,
         on: CallComm,
@@ -248,6 +249,7 @@ pub(super) enum CallForm {
 
 impl CallForm {
     /// Returns true if it can be: a blocking one is if nothing else has to go on meanwhile.
+    #[inline(always)]
     pub(super) fn is_at_once(self) -> bool {
         match self {
             Self::Blocking => is_alone(),
@@ -255,16 +257,64 @@ impl CallForm {
         }
     }
 
-    /// Carries out a call whose data are in one piece of the program's memory.
+    /// Carries out a call whose data are in one piece of the program's memory. A blocking one is
+    /// described where it runs, so that no more of it is written down than it reads.
     ///
     /// # Safety
     /// As for [`ByteCall::start`].
-    pub(super) unsafe fn carry_out(self, call: ByteCall, on: CallComm) -> Result<(), CallFault> {
+    #[inline(always)]
+    pub(super) unsafe fn carry_out<C: PieceCall>(
+        self,
+        describe: impl FnOnce() -> C,
+        on: CallComm,
+    ) -> Result<(), CallFault> {
         match self {
-            Self::Blocking => engine::with(|engine| call.run(engine.endpoint(), &on.comm)),
+            Self::Blocking => engine::with(|engine| describe().run_on(engine.endpoint(), &on.comm)),
             // SAFETY: the caller's promise.
-            Self::Nonblocking(request) => unsafe { call.start(on, <[Spare; 2]>::default(), request) },
+            Self::Nonblocking(request) => unsafe {
+                describe().into().start(on, <[Spare; 2]>::default(), request)
+            },
         }
+    }
+}
+
+/// A call on data in one piece of the program's memory.
+pub(super) trait PieceCall: Into<ByteCall> {
+    /// Carries it out on these ranks.
+    fn run_on(self, endpoint: &mut HostEndpoint, comm: &Comm) -> Result<(), CallFault>;
+}
+
+impl PieceCall for ContiguousCall<'static> {
+    #[inline(always)]
+    fn run_on(self, endpoint: &mut HostEndpoint, comm: &Comm) -> Result<(), CallFault> {
+        Ok(self.run(endpoint, comm)?)
+    }
+}
+
+impl From<ContiguousCall<'static>> for ByteCall {
+    #[inline(always)]
+    fn from(call: ContiguousCall<'static>) -> Self {
+        Self::Contiguous(call)
+    }
+}
+
+impl PieceCall for BlockCall<'static> {
+    #[inline(always)]
+    fn run_on(self, endpoint: &mut HostEndpoint, comm: &Comm) -> Result<(), CallFault> {
+        Ok(self.run(endpoint, comm)?)
+    }
+}
+
+impl From<BlockCall<'static>> for ByteCall {
+    #[inline(always)]
+    fn from(call: BlockCall<'static>) -> Self {
+        Self::Blocks(call)
+    }
+}
+
+impl PieceCall for ByteCall {
+    fn run_on(self, endpoint: &mut HostEndpoint, comm: &Comm) -> Result<(), CallFault> {
+        self.run(endpoint, comm)
     }
 }
 

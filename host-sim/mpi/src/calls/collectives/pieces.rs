@@ -65,9 +65,14 @@ fn block_of(blocks: &mut [u8], rank: Rank, len: usize) -> &mut [u8] {
 ///
 /// # Safety
 /// Its data are the program's, which leaves them alone until it is over.
-unsafe fn run(form: CallForm, call: BlockCall<'static>, on: CallComm) -> Result<bool, CallFault> {
+#[inline(always)]
+unsafe fn run(
+    form: CallForm,
+    describe: impl FnOnce() -> BlockCall<'static>,
+    on: CallComm,
+) -> Result<bool, CallFault> {
     // SAFETY: the caller's promise.
-    unsafe { form.carry_out(ByteCall::Blocks(call), on) }?;
+    unsafe { form.carry_out(describe, on) }?;
     Ok(true)
 }
 
@@ -96,7 +101,7 @@ unsafe fn try_in_grid(
     // SAFETY: the program leaves both alone until the call is over, and they are apart.
     unsafe {
         let call = (call.describe)(given.shown(), taken.bytes());
-        form.carry_out(ByteCall::Neighbors(call, topology), on)?;
+        form.carry_out(|| ByteCall::Neighbors(call, topology), on)?;
     }
     Ok(true)
 }
@@ -164,7 +169,7 @@ unsafe fn try_rooted(
     if on.comm.rank() != root {
         let Some(own) = whole(own, 1) else { return Ok(false) };
         // SAFETY: the program leaves them alone until the call is over.
-        return unsafe { run(form, call(own.bytes(), &mut [], root), on) };
+        return unsafe { run(form, || call(own.bytes(), &mut [], root), on) };
     }
     let Some(OwnAndBlocks { blocks, own }) = OwnAndBlocks::of(own, blocks, on.comm.size()) else {
         return Ok(false);
@@ -175,7 +180,7 @@ unsafe fn try_rooted(
         copy(block_of(blocks, root, own.len()), own);
     }
     // SAFETY: as above.
-    unsafe { run(form, call(blocks, &mut [], root), on) }
+    unsafe { run(form, || call(blocks, &mut [], root), on) }
 }
 
 /// A gather of blocks of one length.
@@ -234,7 +239,7 @@ pub(super) unsafe fn try_allgather(
         block_of(blocks, on.comm.rank(), own.len()).copy_from_slice(own);
     }
     // SAFETY: as above.
-    unsafe { run(form, aldis_coll::allgather(blocks), on) }
+    unsafe { run(form, || aldis_coll::allgather(blocks), on) }
 }
 
 /// An exchange of blocks of one length.
@@ -258,5 +263,5 @@ pub(super) unsafe fn try_alltoall(
     // SAFETY: the program leaves both alone until the call is over, and they are apart.
     let (given, taken) = unsafe { (given.shown(), taken.bytes()) };
     // SAFETY: as above.
-    unsafe { run(form, aldis_coll::alltoall(given, taken, &mut []), on) }
+    unsafe { run(form, || aldis_coll::alltoall(given, taken, &mut []), on) }
 }
