@@ -20,7 +20,7 @@ impl<'s, T: Transport, P: Platform> Scope<'static, 'static, 's, T, P> {
     /// A scope without an end on an endpoint that is there for good.
     ///
     /// # Safety
-    /// A [`Request`](crate::Request), [`LentMut`](crate::LentMut) or [`Lent`](crate::Lent) of this
+    /// A [`Request`], [`LentMut`](crate::LentMut) or [`Lent`](crate::Lent) of this
     /// scope is given to no other scope: their types do not tell scopes apart that last for ever.
     pub unsafe fn static_scope(endpoint: &'static mut Endpoint<'s, T, P>) -> Self {
         Self::on(Within { endpoint, start: None, deadline: Instant::NEVER })
