@@ -221,6 +221,14 @@ pub trait Extras {
         u32::MAX
     }
 
+    /// Returns the most bytes of a message to `peer` that travel in one fragment, however many a
+    /// slot holds: where the receiver takes one while the sender writes the next, long messages are
+    /// to be cut into a few.
+    #[inline(always)]
+    fn fragment_bytes_max(&self, _peer: PeerId) -> u32 {
+        u32::MAX
+    }
+
     /// Returns true if a poll may find a message of `peer`: a look that takes nothing and costs
     /// next to nothing, for a caller that waits for that message. True where only a poll can tell.
     /// What it does not see - other peers, room for what waits to be sent, a loss - is found by

@@ -224,6 +224,15 @@ impl<A: Transport, B: Transport> Extras for Composite<A, B> {
         }
     }
 
+    #[inline(always)]
+    fn fragment_bytes_max(&self, peer: PeerId) -> u32 {
+        if self.takes_first(peer) {
+            self.first.fragment_bytes_max(peer)
+        } else {
+            self.second.fragment_bytes_max(peer)
+        }
+    }
+
     #[inline]
     fn has_news(&self, peer: PeerId) -> bool {
         if self.takes_first(peer) { self.first.has_news(peer) } else { self.second.has_news(peer) }

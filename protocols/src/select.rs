@@ -104,16 +104,6 @@ impl LengthRange {
     }
 }
 
-/// The longest fragment, bytes: the receiver takes one while the sender writes the next, so that
-/// long messages are to be cut into a few.
-const FRAGMENT_BYTES_MAX: u32 = 16 << 10;
-
-/// Returns the payload of a fragment where slots have `slot_bytes`.
-const fn fragment_bytes_max(slot_bytes: u32) -> u32 {
-    let payload = slot_bytes - DATA_HEADER_BYTES as u32;
-    if crate::LENDS && payload > FRAGMENT_BYTES_MAX { FRAGMENT_BYTES_MAX } else { payload }
-}
-
 impl Thresholds {
     /// Works the sizes out for a peer that has set `room` aside.
     ///
@@ -136,7 +126,7 @@ impl Thresholds {
             inline_end: inline_max + 1,
             short_end: limits.short_bytes_max - header + 1,
             eager_end: 0,
-            fragment_bytes_max: fragment_bytes_max(limits.bcopy_bytes_max),
+            fragment_bytes_max: limits.bcopy_bytes_max - DATA_HEADER_BYTES as u32,
             direct: DirectSizes::NONE,
         };
         let eager_max = (limits.bcopy_bytes_max - header).min(room.block_bytes);

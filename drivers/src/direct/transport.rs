@@ -250,6 +250,9 @@ impl<T: Transport, E: CopyEngine> Transport for Direct<'_, T, E> {
 /// Bytes beyond which it is cheaper to wait for the receive than to copy a message out of the way.
 const EAGER_BYTES_MAX: u32 = 16 << 10;
 
+/// The longest fragment: the receiver takes one while the sender writes the next.
+const FRAGMENT_BYTES_MAX: u32 = 16 << 10;
+
 impl<T: Transport, E: CopyEngine> Extras for Direct<'_, T, E> {
     const HAS_CONTROL_SLOTS: bool = T::HAS_CONTROL_SLOTS;
 
@@ -271,6 +274,10 @@ impl<T: Transport, E: CopyEngine> Extras for Direct<'_, T, E> {
     /// Returns little: what is longer is copied once, by the receiver.
     fn eager_bytes_max(&self, peer: PeerId) -> u32 {
         self.inner.eager_bytes_max(peer).min(EAGER_BYTES_MAX)
+    }
+
+    fn fragment_bytes_max(&self, peer: PeerId) -> u32 {
+        self.inner.fragment_bytes_max(peer).min(FRAGMENT_BYTES_MAX)
     }
 
     #[inline]

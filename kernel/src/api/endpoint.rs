@@ -165,6 +165,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         let room = if most < card.room.block_bytes { &bounded } else { &card.room };
         let mut thresholds = Thresholds::new(caps, room)?;
         if LENDS && T::HAS_REMOTE_MEMORY {
+            let longest = self.transport.fragment_bytes_max(peer);
+            thresholds.fragment_bytes_max = thresholds.fragment_bytes_max.min(longest);
             thresholds = thresholds.with_direct(caps);
         }
         self.engine.forget(peer);
