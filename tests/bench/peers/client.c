@@ -164,6 +164,7 @@ static long long ialltoall(const struct batch *batch) {
     return 0;
 }
 
+#if MPI_VERSION >= 4
 static long long persistent_allreduce(const struct batch *batch) {
     static MPI_Request kept = MPI_REQUEST_NULL;
     static char *from, *into;
@@ -179,6 +180,7 @@ static long long persistent_allreduce(const struct batch *batch) {
     MPI_Wait(&kept, MPI_STATUS_IGNORE);
     return 0;
 }
+#endif
 
 static long long neighbor_alltoall(const struct batch *batch) {
     static MPI_Comm ring = MPI_COMM_NULL;
@@ -301,7 +303,9 @@ static const struct row {
     { "reduce_scatter_block", reduce_scatter_block, DOUBLE, ALL, ONE, EACH, sum_for_this },
     { "iallreduce", iallreduce, DOUBLE, ONE, ONE, EACH, sum_of_all },
     { "ialltoall", ialltoall, DOUBLE, ALL, ALL, EACH, for_this_of_each },
+#if MPI_VERSION >= 4
     { "persistent_allreduce", persistent_allreduce, DOUBLE, ONE, ONE, EACH, sum_of_all },
+#endif
     { "neighbor_alltoall", neighbor_alltoall, DOUBLE, TWO, TWO, EACH, for_this_of_neighbours },
     { "overlap", overlap, CHAR, ONE, ONE, RECEIVERS, of_partner },
     { "overlap_iallreduce", overlap_iallreduce, DOUBLE, ONE, ONE, EACH, sum_of_all },

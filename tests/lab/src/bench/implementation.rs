@@ -5,6 +5,7 @@ use std::path::Path;
 
 use aldis_shell::shell;
 
+use super::client::ClientRow;
 use super::workload::BenchWorkload;
 
 /// An implementation that is ready to start.
@@ -170,6 +171,8 @@ impl Implementation {
     /// Returns true if the implementation does this at all.
     pub(crate) fn carries(self, workload: BenchWorkload, transport: Transport, bytes: usize) -> bool {
         match (self, workload, transport) {
+            // It has MPI 3.1.
+            (Self::OpenMpi4, BenchWorkload::Client(ClientRow::PersistentAllreduce), _) => false,
             (_, BenchWorkload::Client(_), _) => self.is_mpi(),
             (Self::Aldis, ..) => false,
             (

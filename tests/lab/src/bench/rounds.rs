@@ -73,8 +73,10 @@ impl RoundField {
     pub(crate) fn tells_wrong_bytes(&mut self) -> Result<()> {
         for row in ClientRow::ALL {
             let Some(rank) = row.looking(self.ranks) else { continue };
-            let ask = BenchWorkload::Client(row).ask(LOOKED_AT, self.transport, self.ranks);
-            let mut looking = self.series.iter_mut().filter(|one| one.which.is_mpi());
+            let (workload, transport) = (BenchWorkload::Client(row), self.transport);
+            let ask = workload.ask(LOOKED_AT, transport, self.ranks);
+            let has_row = |one: &&mut Series| one.which.carries(workload, transport, LOOKED_AT);
+            let mut looking = self.series.iter_mut().filter(has_row);
             looking.try_for_each(|one| one.tells_wrong_byte(ask, rank))?;
         }
         Ok(())
