@@ -4,9 +4,8 @@
 
 use aldis_kernel::datatype::{Basic, TypeTable};
 use aldis_kernel::hal::Cause;
-use aldis_kernel::protocols::card::ByteOrder;
 use aldis_kernel::{Rank, Tag, Typed, TypedMut};
-use aldis_kit::rig::{Job, Powers, Shape, pattern, settle, together};
+use aldis_kit::rig::{Job, Powers, Shape, UNLIKE_ORDER, pattern, settle, together};
 use proptest::prelude::*;
 
 type Table = TypeTable<8, 256>;
@@ -48,7 +47,7 @@ fn outcome(powers: Powers, case: DirectCase) -> (Vec<u8>, Result<u64, Cause>, [u
     let mut ranks = job.ranks();
     if is_unlike {
         let mut card = ranks[0].card();
-        card.order = if ByteOrder::NATIVE == ByteOrder::Big { ByteOrder::Little } else { ByteOrder::Big };
+        card.order = UNLIKE_ORDER;
         ranks[1].connect(&card).unwrap();
     }
     for (rank, table) in ranks.iter_mut().zip(&mut tables) {

@@ -3,9 +3,9 @@
 
 use aldis_kernel::datatype::{Basic, TypeTable};
 use aldis_kernel::hal::Cause;
-use aldis_kernel::protocols::card::{ByteOrder, WordWidth};
+use aldis_kernel::protocols::card::WordWidth;
 use aldis_kernel::{Rank, Tag, Typed, TypedMut};
-use aldis_kit::rig::{self, Job, Shape, settle, together};
+use aldis_kit::rig::{self, Job, Shape, UNLIKE_ORDER, settle, together};
 use proptest::prelude::*;
 
 const TAG: Tag = Tag(3);
@@ -54,7 +54,7 @@ fn introduce(ranks: &mut [rig::Rank<'_>], is_swapped: bool, is_narrow: bool) {
             card.words = WordWidth::Four;
         }
         if is_swapped && card.peer().0 == 0 {
-            card.order = if ByteOrder::NATIVE == ByteOrder::Big { ByteOrder::Little } else { ByteOrder::Big };
+            card.order = UNLIKE_ORDER;
         }
         rank.connect(card).unwrap();
     }

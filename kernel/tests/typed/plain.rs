@@ -3,9 +3,8 @@
 
 use aldis_kernel::datatype::{Basic, Committed, Field, TypeTable};
 use aldis_kernel::hal::Cause;
-use aldis_kernel::protocols::card::ByteOrder;
 use aldis_kernel::{Rank, Tag, Typed, TypedMut};
-use aldis_kit::rig::{self, Job, Shape, pattern, settle, together};
+use aldis_kit::rig::{self, Job, Shape, UNLIKE_ORDER, pattern, settle, together};
 
 type Table = TypeTable<8, 256>;
 
@@ -85,7 +84,7 @@ fn outcome(case: PlainCase) -> (Result<u64, Cause>, Vec<u8>) {
     let mut ranks = job.ranks();
     if is_unlike {
         let mut card = ranks[0].card();
-        card.order = if ByteOrder::NATIVE == ByteOrder::Big { ByteOrder::Little } else { ByteOrder::Big };
+        card.order = UNLIKE_ORDER;
         ranks[1].connect(&card).unwrap();
     }
     for (rank, table) in ranks.iter_mut().zip(&mut tables) {

@@ -3,12 +3,12 @@
 //! elements, peers of either byte order and of words of either width.
 
 use aldis_kernel::datatype::{Basic, Committed, TypeTable, Types};
-use aldis_kernel::protocols::card::{ByteOrder, WordWidth};
+use aldis_kernel::protocols::card::WordWidth;
 use aldis_kernel::{Rank, Tag, Typed, TypedMut};
 use proptest::prelude::*;
 
 use aldis_kit::datatypes::{Recipe, TypeMap, recipes};
-use aldis_kit::rig::{Job, Shape, pattern, settle, together};
+use aldis_kit::rig::{Job, Shape, UNLIKE_ORDER, pattern, settle, together};
 
 /// Entries of all elements of a message: above, the test takes too long.
 const ENTRIES_MAX: usize = 300;
@@ -134,9 +134,8 @@ fn exchange(way: &TypedWay, from: &TypedSide, to: &mut TypedSide) -> u64 {
         }
     }
     if way.is_swapped {
-        let order = if ByteOrder::NATIVE == ByteOrder::Big { ByteOrder::Little } else { ByteOrder::Big };
         let mut card = ranks[0].card();
-        card.order = order;
+        card.order = UNLIKE_ORDER;
         if way.is_narrow {
             card.words = WordWidth::Four;
         }

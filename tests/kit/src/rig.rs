@@ -13,6 +13,7 @@ use aldis_kernel::hal::{
     Activity, Again, Caps, Cause, Cost, Epoch, Extras, Instant, Limits, PeerId, Platform, Post, Refusal,
     RegionId, RemoteMemory, Sink, Slot, Token, Transport,
 };
+use aldis_kernel::protocols::card::ByteOrder;
 use aldis_kernel::{Config, Endpoint, Error, Memory, Scope, Storage, storage_type};
 
 use self::direct::DirectEnd;
@@ -366,6 +367,12 @@ pub fn together<'env, 's, R>(
 pub fn settle(one: &mut Scope<'_, '_, '_, Wire, Clock>, other: &mut Scope<'_, '_, '_, Wire, Clock>) {
     while one.poll(64) + other.poll(64) > 0 {}
 }
+
+/// The byte order that this machine does not have.
+pub const UNLIKE_ORDER: ByteOrder = match ByteOrder::NATIVE {
+    ByteOrder::Big => ByteOrder::Little,
+    ByteOrder::Little => ByteOrder::Big,
+};
 
 /// Bytes that tell where they belong.
 pub fn pattern(seed: u32, len: usize) -> Vec<u8> {
