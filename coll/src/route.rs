@@ -227,7 +227,7 @@ impl RouteQuery {
         comm: &Comm,
         data: SlotData<'m>,
     ) -> Route<'m> {
-        match self.role_at_once(facts, comm, data) {
+        match self.started_role(facts, comm, data) {
             Some(role) => Route::Slots(role, SlotForm::Whole),
             None => self.priced_route(facts, comm),
         }
@@ -236,7 +236,7 @@ impl RouteQuery {
     /// Returns the role in control slots of a call that is started there without asking for prices:
     /// if its data are one stretch, or blocks of which every rank knows that slots hold them.
     #[inline]
-    fn role_at_once<'m, F: RouteFacts>(
+    fn started_role<'m, F: RouteFacts>(
         &self,
         facts: &mut F,
         comm: &Comm,
@@ -273,7 +273,7 @@ impl RouteQuery {
         if !self.options.tries_slots(facts.tuning_of(comm), &call, candidates) {
             return None;
         }
-        role.at_once(&facts.slots(comm).ok()?, is_driven)
+        role.if_served(&facts.slots(comm).ok()?, is_driven)
     }
 
     /// Returns the route on a communicator by what prices say.

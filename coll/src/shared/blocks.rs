@@ -45,7 +45,7 @@ pub(crate) struct Portions<'m> {
     pub(super) input: Option<GivenBlocks<'m>>,
     /// Bytes of its data.
     data_bytes: usize,
-    /// Bytes of the longest block.
+    /// Bytes of the longest block, of which all ranks know if blocks are of one length.
     pub(super) longest_bytes: usize,
     /// True if some rank gives more than a slot holds: messages are to follow.
     pub(super) is_long: Cell<bool>,
@@ -74,11 +74,6 @@ impl<'m> Portions<'m> {
         this.passes = passes_in_chunks(call) && !this.is_typed() && is_more();
         this.is_long.set(is_long || this.passes);
         this
-    }
-
-    /// Bytes of the longest block, of which all ranks know if blocks are of one length.
-    pub(super) const fn longest_bytes(&self) -> usize {
-        self.longest_bytes
     }
 
     /// Returns true if messages are to follow, once it was carried out: for all blocks, or, of a

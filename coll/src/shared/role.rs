@@ -68,7 +68,7 @@ pub(crate) trait Role {
     /// Takes note of what `rank` says.
     ///
     /// # Errors
-    /// What is wrong with that.
+    /// The cause that refuses it.
     fn check_note(&self, rank: u32, note: Note) -> Result<(), Cause>;
 
     /// The result of what stands in slots, all of which have been read.

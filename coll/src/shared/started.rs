@@ -23,7 +23,7 @@ impl<'m> StartedRole<'m> {
     /// many as there are, if it goes on while the ranks do other things. `None` if it is for
     /// messages, or more is to be asked.
     #[inline]
-    pub(crate) fn at_once(self, shape: &ControlSlotsShape, is_driven: bool) -> Option<Self> {
+    pub(crate) fn if_served(self, shape: &ControlSlotsShape, is_driven: bool) -> Option<Self> {
         let is_for_mode = !is_driven || !self.passes_chunks() || self.writes_ahead(shape);
         (is_for_mode && serves(shape, &self)).then_some(self)
     }
@@ -40,7 +40,7 @@ impl<'m> StartedRole<'m> {
         let of_bytes = |bytes: usize| u32::try_from(bytes.div_ceil(run.segment.max(1))).ok();
         let positions = match self {
             Self::Stretch(task) => task.positions(&run),
-            Self::Blocks(portions) => of_bytes(portions.longest_bytes()),
+            Self::Blocks(portions) => of_bytes(portions.longest_bytes),
             Self::Neighbors(exchange) => of_bytes(exchange.task().bytes),
         };
         positions.is_some_and(|positions| positions <= shape.chunks)

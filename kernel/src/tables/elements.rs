@@ -174,7 +174,7 @@ impl ElementsLayout {
 
     /// The memory, if the data are in one piece there as they travel between like machines.
     pub(crate) fn piece(&self) -> Option<UserBuffer> {
-        self.plain.then_some(self.memory)
+        self.plain().map(|(memory, _)| memory)
     }
 
     pub(crate) const fn held(&self) -> Held {

@@ -38,7 +38,7 @@ pub(crate) enum Binding {
     /// All that the launcher has.
     #[default]
     Free,
-    /// One each, round and round.
+    /// A core each, round and round.
     Core,
     /// An equal share of them each, where that is at least one and no other launcher has taken any.
     Share,
