@@ -48,9 +48,7 @@ impl Status {
     pub(crate) fn set_cancelled(&mut self, is_cancelled: bool) {
         self.is_cancelled = is_cancelled.into();
     }
-}
 
-impl Status {
     /// The status of a message that was received from a process.
     #[inline(always)]
     pub(crate) fn of_received(status: aldis_kernel::Status) -> Self {

@@ -1,5 +1,4 @@
-//! This module holds `unsafe` code: state of the process, and memory of collectives that are not
-//! under way.
+//! This module holds `unsafe` code: state of the process, and memory of collectives that are idle.
 //!
 //! Requests (MPI 5.0, 3.7 and 3.9): handles for the kernel's requests and for collectives under
 //! way; completion and status.
@@ -9,11 +8,11 @@
 use core::cell::RefCell;
 use core::ffi::c_int;
 use std::collections::HashSet;
-use std::rc::Rc;
 
-use aldis_coll::layout::Block;
-use aldis_coll::{Collective, SlotCollective, Started};
-use aldis_kernel::{Error, Request};
+use aldis_kernel::Request;
+pub(crate) use collectives::{
+    CollectiveProgress, MemoryStep, RunningCollective, of_collective, of_kept, of_started, run_steps,
+};
 pub(crate) use general::{GeneralizedRequest, complete_generalized, of_generalized};
 pub(crate) use messages::of_received;
 use waiting::drive_futures;
@@ -21,19 +20,17 @@ pub(crate) use waiting::{find, is_alone, poll, watch_active, watch_all};
 
 use crate::abi::{Handle, MPI_COMM_NULL, MPI_ERR_NO_MEM, MPI_ERR_REQUEST, MPI_REQUEST_NULL, Status};
 use crate::fault::CallFault;
-use crate::ffi::Region;
-use crate::objects::topologies::CommTopology;
-use crate::objects::used_types::{self, UsedTypes};
+use crate::objects::used_types;
 use crate::process::engine::ProcessEngine;
 use crate::process::handles::{HandleKind, HandleTable};
 use crate::process::scope::StaticScope;
-use crate::process::spare::Spare;
 use crate::process::{Owned, engine};
 use crate::requests::bundles::Bundles;
 use crate::requests::futures::OperationFuture;
 
 pub(crate) mod buffers;
 pub(crate) mod bundles;
+mod collectives;
 pub(crate) mod futures;
 
 pub(crate) mod general;
@@ -43,109 +40,6 @@ mod waiting;
 
 /// Starts a buffered send.
 pub(crate) type BufferedSend = Box<dyn FnMut() -> Result<(), CallFault>>;
-
-/// Works on memory of a collective.
-type MemoryWork = Box<dyn FnMut(&mut [u8]) -> Result<(), CallFault>>;
-
-/// Work on memory of a collective, before it begins or with its result.
-pub(crate) struct MemoryStep {
-    pub(crate) on: Region,
-    pub(crate) work: MemoryWork,
-}
-
-/// Does what is to be done before or after a collective.
-///
-/// # Safety
-/// The collective is not under way.
-pub(crate) unsafe fn run_steps(steps: &mut [MemoryStep]) -> Result<(), CallFault> {
-    // SAFETY: what a collective works on is left alone by the program as long as it exists, and by
-    // the kernel while it is not under way; one step after the other works on it.
-    steps.iter_mut().try_for_each(|step| (step.work)(unsafe { step.on.bytes() }))
-}
-
-/// The progress of a collective: by control slots, which takes little memory, or by messages.
-#[expect(clippy::large_enum_variant, reason = "short ones are to take no memory beside their request's")]
-pub(crate) enum CollectiveProgress {
-    /// Nothing is left to do since the start.
-    Over,
-    InSlots(SlotCollective<'static>),
-    ByMessages(Box<Collective<'static>>),
-}
-
-impl CollectiveProgress {
-    /// Returns the progress of a collective that was started; `None` if it is over.
-    ///
-    /// # Errors
-    /// The failure of its start.
-    #[inline]
-    pub(crate) fn of(started: Result<Started<'static>, Error>) -> Result<Option<Self>, CallFault> {
-        match started {
-            Ok(Started::Over(_)) => Ok(None),
-            Ok(Started::InSlots(flat)) => Ok(Some(Self::InSlots(flat))),
-            Ok(Started::ByMessages(collective)) => Ok(Some(Self::ByMessages(Box::new(collective)))),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Goes on as far as it can without waiting, and looks so many times for what other ranks write
-    /// to control slots; the result, once it is over.
-    fn advance(&mut self, scope: &mut StaticScope, looks: u32) -> Option<Result<Status, CallFault>> {
-        let progress = match self {
-            Self::Over => Ok(true),
-            Self::InSlots(flat) => flat.watch(scope, looks),
-            Self::ByMessages(collective) => collective.progress(scope),
-        };
-        match progress {
-            Ok(false) => None,
-            Ok(true) => Some(Ok(Status::EMPTY)),
-            Err(error) if matches!(error.cause, aldis_hal::Cause::Full(_)) => None,
-            Err(error) => Some(Err(error.into())),
-        }
-    }
-}
-
-/// A collective with what it works on. Its memory is dropped after it.
-pub(crate) struct RunningCollective {
-    pub(crate) progress: CollectiveProgress,
-    pub(crate) before: Vec<MemoryStep>,
-    pub(crate) after: Vec<MemoryStep>,
-    pub(crate) _memory: Vec<Spare>,
-    /// The memory of one whose data are in one piece.
-    pub(crate) _of_piece: [Spare; 2],
-    pub(crate) _blocks: Vec<Vec<Block>>,
-    pub(crate) _topology: Option<Rc<CommTopology>>,
-    pub(crate) _types: UsedTypes,
-    /// True once what is left to do when it is over has been done.
-    pub(crate) is_finished: bool,
-}
-
-impl RunningCollective {
-    /// Makes one whose data are in one piece of the program's memory or of this.
-    fn of_piece(progress: CollectiveProgress, memory: [Spare; 2]) -> Self {
-        Self {
-            progress,
-            before: Vec::new(),
-            after: Vec::new(),
-            _memory: Vec::new(),
-            _of_piece: memory,
-            _blocks: Vec::new(),
-            _topology: None,
-            _types: UsedTypes::default(),
-            is_finished: false,
-        }
-    }
-
-    /// Does what is left when it is over, once, as the caller that finishes a request or asks for
-    /// its status has seen.
-    #[inline(never)]
-    fn finish(&mut self) -> Result<(), CallFault> {
-        if core::mem::replace(&mut self.is_finished, true) {
-            return Ok(());
-        }
-        // SAFETY: it is not under way.
-        used_types::working(|| unsafe { run_steps(&mut self.after) })
-    }
-}
 
 /// The kind of an operation, with what is left to do at its end.
 enum Work {
@@ -321,38 +215,12 @@ pub(crate) fn of_exchange(
     started(comm, Work::SendReceive(Box::new(SendReceive { parts, memory })))
 }
 
-/// A handle for a collective under way.
-pub(crate) fn of_collective(comm: Handle, running: RunningCollective) -> Result<Handle, CallFault> {
-    let handle = started(comm, Work::Collective(Box::new(running)))?;
-    COLLECTIVES.borrow_mut().push(handle);
-    Ok(handle)
-}
-
-/// A handle for a collective whose data are in one piece, of the program's memory or of this; that
-/// of all which are over at once, if it is.
-#[inline]
-pub(crate) fn of_started(
-    comm: Handle,
-    progress: Option<CollectiveProgress>,
-    memory: [Spare; 2],
-    topology: Option<Rc<CommTopology>>,
-) -> Result<Handle, CallFault> {
-    let Some(progress) = progress else { return Ok(messages::SENT) };
-    let running = RunningCollective::of_piece(progress, memory);
-    of_collective(comm, RunningCollective { _topology: topology, ..running })
-}
-
 /// A handle for a future, which is driven as far as it goes without waiting.
 pub(crate) fn of_future(comm: Handle, future: OperationFuture) -> Result<Handle, CallFault> {
     let handle = started(comm, Work::Future(future))?;
     FUTURES.borrow_mut().push(handle);
     drive_futures();
     Ok(handle)
-}
-
-/// A handle for a collective that can be started again and again.
-pub(crate) fn of_kept(comm: Handle, running: RunningCollective) -> Result<Handle, CallFault> {
-    kept(comm, Work::Collective(Box::new(running)))
 }
 
 /// The communicators of all requests, active or not: what these can do is done on them.

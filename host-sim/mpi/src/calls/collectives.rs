@@ -65,7 +65,7 @@ pub(crate) fn sum(comm: Handle, mut own: u64) -> Result<u64, CallFault> {
 #[inline(always)]
 fn try_barrier(form: CallForm, comm: Handle) -> Result<bool, CallFault> {
     let of = communicators::of(comm)?;
-    if of.is_inter() || !form.is_at_once() {
+    if of.is_inter() || !form.takes_fast_path() {
         return Ok(false);
     }
     // SAFETY: there are no data.
@@ -88,7 +88,7 @@ unsafe fn try_bcast(
     comm: Handle,
 ) -> Result<bool, CallFault> {
     let of = communicators::of(comm)?;
-    if of.is_inter() || !form.is_at_once() {
+    if of.is_inter() || !form.takes_fast_path() {
         return Ok(false);
     }
     let root = rank_in(root, of.size(), MPI_ERR_ROOT)?;

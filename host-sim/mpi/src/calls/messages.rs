@@ -163,7 +163,7 @@ impl OutgoingMessage {
     fn start(&self) -> Result<Handle, CallFault> {
         if self.mode == SendMode::Buffered {
             self.buffer()?;
-            return Ok(requests::messages::SENT);
+            return Ok(requests::messages::COMPLETED);
         }
         let request = self.request()?;
         engine::with(|engine| Ok(requests::messages::of_send(engine, self.handle, request)))

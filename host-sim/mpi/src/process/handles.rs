@@ -37,8 +37,8 @@ pub(crate) enum HandleKind {
     MessageRequest,
     /// A receive that was over as soon as it was started.
     Received,
-    /// Any send that was over as soon as it was started.
-    Sent,
+    /// Any send, or collective, that was over as soon as it was started.
+    Completed,
 }
 
 /// The handle of an object: its slot in the table of its kind, and that slot's generation.

@@ -22,8 +22,8 @@ use crate::process::handles::{HandleKind, HandleTable, is_int_of, is_of, pack};
 use crate::process::messages::MessageNotes;
 use crate::process::scope::StaticScope;
 
-/// The handle of every send that was over as soon as it was started, and of every collective.
-pub(crate) const SENT: Handle = pack(HandleKind::Sent, 0, 0);
+/// The handle of every send, and of every collective, that was over as soon as it was started.
+pub(crate) const COMPLETED: Handle = pack(HandleKind::Completed, 0, 0);
 
 /// The statuses of receives that were over as soon as they were started.
 // SAFETY: only calls of MPI use it.
@@ -34,7 +34,7 @@ static RECEIVED: Owned<RefCell<HandleTable<Status>>> =
 #[inline(always)]
 pub(crate) fn of_send(engine: &mut ProcessEngine, comm: Handle, request: Request<'static>) -> Handle {
     match StaticScope::started(request) {
-        Started::Done(_) => SENT,
+        Started::Done(_) => COMPLETED,
         Started::Pending(message) => engine.messages.note(message, comm),
     }
 }
@@ -67,7 +67,7 @@ pub(super) enum MessageStage {
 
 /// Returns the stage of a message; `None` if that is not what the handle is of.
 pub(super) fn stage(notes: &MessageNotes, scope: &mut StaticScope, handle: Handle) -> Option<MessageStage> {
-    if handle == SENT || RECEIVED.borrow().get(handle).is_some() {
+    if handle == COMPLETED || RECEIVED.borrow().get(handle).is_some() {
         return Some(MessageStage::Over);
     }
     let request = engine::message(notes, scope, handle)?;
@@ -82,7 +82,7 @@ pub(super) fn is_one(engine: &mut ProcessEngine, handle: Handle) -> bool {
 /// Takes the result of a message that is over, with its communicator; `None` if the handle is of no
 /// message.
 pub(super) fn take(handle: Handle) -> Option<(Handle, Result<Status, CallFault>)> {
-    if handle == SENT {
+    if handle == COMPLETED {
         return Some((MPI_COMM_NULL, Ok(Status::EMPTY)));
     }
     if let Some(status) = RECEIVED.borrow_mut().remove(handle) {
@@ -103,7 +103,7 @@ pub(super) fn take(handle: Handle) -> Option<(Handle, Result<Status, CallFault>)
 /// Returns the status of a message that is over, which can be waited for as before; `None` if that
 /// is not what the handle is of.
 pub(super) fn peek(handle: Handle) -> Result<Option<Status>, CallFault> {
-    if handle == SENT {
+    if handle == COMPLETED {
         return Ok(Some(Status::EMPTY));
     }
     if let Some(status) = RECEIVED.borrow().get(handle) {
@@ -118,7 +118,7 @@ pub(super) fn peek(handle: Handle) -> Result<Option<Status>, CallFault> {
 
 /// Frees the handle of a message, which goes on; false if it is of none.
 pub(super) fn free(handle: Handle) -> Result<bool, CallFault> {
-    if handle == SENT || RECEIVED.borrow_mut().remove(handle).is_some() {
+    if handle == COMPLETED || RECEIVED.borrow_mut().remove(handle).is_some() {
         return Ok(true);
     }
     engine::with(|engine| {
@@ -143,8 +143,8 @@ pub(super) fn cancel(handle: Handle) -> Result<bool, CallFault> {
 
 /// Returns the handle of a message whose `int` this is.
 pub(super) fn handle_of(number: c_int) -> Option<Handle> {
-    if is_int_of(number, SENT) {
-        return Some(SENT);
+    if is_int_of(number, COMPLETED) {
+        return Some(COMPLETED);
     }
     let received = Some(RECEIVED.borrow().handle_of(number));
     received
@@ -182,7 +182,7 @@ pub(crate) enum Looked {
 /// ends well. `None` if not: then it is no message, or the general way finds out.
 #[inline(always)]
 pub(crate) fn try_wait(handle: Handle) -> Result<Option<Status>, CallFault> {
-    if handle == SENT {
+    if handle == COMPLETED {
         return Ok(Some(Status::EMPTY));
     }
     if !is_alone() {
@@ -208,7 +208,7 @@ pub(crate) fn try_wait_kept(handle: Handle) -> Result<Option<Status>, CallFault>
 /// Looks at a message, after a poll if it is not over at once, and takes its status if it is.
 #[inline]
 pub(crate) fn test(handle: Handle) -> Result<Looked, CallFault> {
-    if handle == SENT {
+    if handle == COMPLETED {
         return Ok(Looked::Over(Status::EMPTY));
     }
     if !is_alone() {
@@ -259,7 +259,7 @@ pub(crate) fn wait_in_order(
         engine.reap();
         let (mut is_checked, asks) = (false, statuses.len() > 0);
         for (index, handle) in handles.iter().enumerate() {
-            if handle != MPI_REQUEST_NULL && handle != SENT {
+            if handle != MPI_REQUEST_NULL && handle != COMPLETED {
                 match take_message(engine, handle, false) {
                     Some(found) if asks => statuses.set(index, Status::of_received(found)),
                     Some(_) => {}
@@ -321,7 +321,7 @@ fn wait_for_one(
 fn are_messages(engine: &mut ProcessEngine, handles: Array<'_, Handle>) -> bool {
     handles.iter().all(|handle| {
         handle == MPI_REQUEST_NULL
-            || handle == SENT
+            || handle == COMPLETED
             || engine.message(handle).is_some()
             || RECEIVED.borrow().get(handle).is_some()
             || is_kept_message(handle)

@@ -184,16 +184,6 @@ pub(super) enum ByteCall {
 }
 
 impl ByteCall {
-    /// Carries out a call that is [waited](ByteOperation::is_waited) for.
-    fn run(self, endpoint: &mut HostEndpoint, comm: &Comm) -> Result<(), CallFault> {
-        match self {
-            Self::Contiguous(call) => Ok(call.run(endpoint, comm)?),
-            Self::Blocks(call) => Ok(call.run(endpoint, comm)?),
-            Self::Neighbors(call, topo) => Ok(call.run(endpoint, topo.neighbors()?)?),
-            Self::Across(_) => Err(CallFault::new(MPI_ERR_INTERN, "a collective that has to be started")),
-        }
-    }
-
     /// Begins it, and gives out the topology that is to be kept with it.
     ///
     /// # Safety
@@ -250,7 +240,7 @@ pub(super) enum CallForm {
 impl CallForm {
     /// Returns true if it can be: a blocking one is if nothing else has to go on meanwhile.
     #[inline(always)]
-    pub(super) fn is_at_once(self) -> bool {
+    pub(super) fn takes_fast_path(self) -> bool {
         match self {
             Self::Blocking => is_alone(),
             Self::Nonblocking(_) => true,
@@ -263,7 +253,7 @@ impl CallForm {
     /// # Safety
     /// As for [`ByteCall::start`].
     #[inline(always)]
-    pub(super) unsafe fn carry_out<C: PieceCall>(
+    pub(super) unsafe fn carry_out<C: BlockingCall>(
         self,
         describe: impl FnOnce() -> C,
         on: CallComm,
@@ -278,13 +268,13 @@ impl CallForm {
     }
 }
 
-/// A call on data in one piece of the program's memory.
-pub(super) trait PieceCall: Into<ByteCall> {
+/// A call that can be carried out where it is made.
+pub(super) trait BlockingCall: Into<ByteCall> {
     /// Carries it out on these ranks.
     fn run_on(self, endpoint: &mut HostEndpoint, comm: &Comm) -> Result<(), CallFault>;
 }
 
-impl PieceCall for ContiguousCall<'static> {
+impl BlockingCall for ContiguousCall<'static> {
     #[inline(always)]
     fn run_on(self, endpoint: &mut HostEndpoint, comm: &Comm) -> Result<(), CallFault> {
         Ok(self.run(endpoint, comm)?)
@@ -298,7 +288,7 @@ impl From<ContiguousCall<'static>> for ByteCall {
     }
 }
 
-impl PieceCall for BlockCall<'static> {
+impl BlockingCall for BlockCall<'static> {
     #[inline(always)]
     fn run_on(self, endpoint: &mut HostEndpoint, comm: &Comm) -> Result<(), CallFault> {
         Ok(self.run(endpoint, comm)?)
@@ -312,9 +302,15 @@ impl From<BlockCall<'static>> for ByteCall {
     }
 }
 
-impl PieceCall for ByteCall {
+impl BlockingCall for ByteCall {
+    /// Carries out a call that is [waited](ByteOperation::is_waited) for.
     fn run_on(self, endpoint: &mut HostEndpoint, comm: &Comm) -> Result<(), CallFault> {
-        self.run(endpoint, comm)
+        match self {
+            Self::Contiguous(call) => call.run_on(endpoint, comm),
+            Self::Blocks(call) => call.run_on(endpoint, comm),
+            Self::Neighbors(call, topo) => Ok(call.run(endpoint, topo.neighbors()?)?),
+            Self::Across(_) => Err(CallFault::new(MPI_ERR_INTERN, "a collective that has to be started")),
+        }
     }
 }
 
@@ -397,7 +393,7 @@ impl CollectiveCall {
             what.check()?;
             // SAFETY: what is of the call is kept until it is over, and apart; the program leaves
             // its own alone.
-            engine::with(|engine| unsafe { what.call() }.run(engine.endpoint(), comm))?;
+            engine::with(|engine| unsafe { what.call() }.run_on(engine.endpoint(), comm))?;
             // SAFETY: it is over.
             return unsafe { run_steps(&mut self.after) };
         }

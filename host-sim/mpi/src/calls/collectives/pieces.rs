@@ -22,7 +22,7 @@ use crate::objects::datatypes::{ContiguousData, piece};
 /// The communicator of a call, if it is of one group and can be carried out at once in this form.
 fn plain(handle: Handle, form: CallForm) -> Result<Option<CallComm>, CallFault> {
     let comm = communicators::of(handle)?;
-    Ok((!comm.is_inter() && form.is_at_once()).then_some(CallComm { handle, comm }))
+    Ok((!comm.is_inter() && form.takes_fast_path()).then_some(CallComm { handle, comm }))
 }
 
 /// The data of so many ranks as one piece, if they are one.

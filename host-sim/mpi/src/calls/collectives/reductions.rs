@@ -269,7 +269,7 @@ pub(super) unsafe fn try_reduce(
         CallForm::Blocking => true,
         CallForm::Nonblocking(_) => operations::is_predefined(reduction.op),
     };
-    if !(is_for_it && form.is_at_once()) {
+    if !(is_for_it && form.takes_fast_path()) {
         return Ok(false);
     }
     if let CallForm::Nonblocking(_) = form {
@@ -344,12 +344,12 @@ pub(super) unsafe fn try_reduce_scatter_block(
     let Reduction { input, into, count, datatype, op, comm } = reduction;
     let of = communicators::of(comm)?;
     let total = count.checked_mul(of.size().into());
-    let is_at_once = form.is_at_once()
+    let takes_it = form.takes_fast_path()
         && match form {
             CallForm::Blocking => true,
             CallForm::Nonblocking(_) => operations::is_predefined(op),
         };
-    let (false, false, true, Some(total)) = (of.is_inter(), input.is_in_place(), is_at_once, total) else {
+    let (false, false, true, Some(total)) = (of.is_inter(), input.is_in_place(), takes_it, total) else {
         return Ok(false);
     };
     let kernel = operations::kernel(op, datatype)?;
