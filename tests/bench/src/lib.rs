@@ -9,7 +9,9 @@
 //! | [`bytes`] | buffers of a rank, from its arena if it has one |
 //! | [`Still`] | a platform for programs in which nothing waits |
 
+#[cfg(feature = "host")]
 pub mod batches;
+#[cfg(feature = "host")]
 pub mod bytes;
 
 use aldis_hal::{Instant, Platform};

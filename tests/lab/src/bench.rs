@@ -96,11 +96,16 @@ const PROFILE: &str = "measured";
 
 /// Builds a measured program; the command that starts it.
 fn program(name: &str) -> Result<Program> {
+    program_with(name, &[])
+}
+
+/// Builds a program, with further arguments of cargo, which choose features.
+fn program_with(name: &str, features: &[&str]) -> Result<Program> {
     let workspace = Workspace::members()?;
     eprintln!("building {name}");
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--profile", PROFILE, "--quiet", "-p", "aldis-bench", "--bin", name]);
-    shell::run(&mut cargo)?;
+    shell::run(cargo.args(features))?;
     Ok(Program::new(workspace.target.join(PROFILE).join(name)))
 }
 

@@ -12,7 +12,7 @@ use aldis_shell::table::Table;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
-use super::program;
+use super::program_with;
 
 /// No count varies between runs; between machines, those of what libraries choose by processor do.
 const GATE: Gate =
@@ -179,7 +179,8 @@ fn counts(wanted: Option<Interface>) -> Result<Vec<Count>> {
 }
 
 fn native_counts() -> Result<Vec<Count>> {
-    let measured = program("bench_instructions")?;
+    // Nothing of a host is in it, nor built for it.
+    let measured = program_with("bench_instructions", &["--no-default-features"])?;
     let [long, short] = RUNS;
     let each = |(call, function, receive)| {
         let (most, least) =
