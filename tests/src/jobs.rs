@@ -1,6 +1,7 @@
 //! Jobs of `aldis-run`: starting them, waiting for them, reading their reports.
 
 use core::time::Duration;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
@@ -32,6 +33,10 @@ pub fn program(name: &str) -> PathBuf {
         // twice then.
         cargo.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--quiet", "--locked", "--workspace"]);
         cargo.args(["--bin", "aldis-run", "--examples", "--target-dir"]).arg(target);
+        // Nor because a build script asks for what cargo has said of this test's package.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_package(name)) {
+            cargo.env_remove(name);
+        }
         match profile.file_name().and_then(|name| name.to_str()) {
             Some("debug") | None => {}
             Some(profile) => drop(cargo.args(["--profile", profile])),
@@ -40,6 +45,12 @@ pub fn program(name: &str) -> PathBuf {
         profile.to_owned()
     });
     folder.join(name)
+}
+
+/// Returns true if cargo sets this variable for the programs of one package.
+fn is_of_package(variable: &OsStr) -> bool {
+    let bytes = variable.as_encoded_bytes();
+    [&b"OUT_DIR"[..], b"CARGO_MANIFEST_", b"CARGO_PKG_"].iter().any(|start| bytes.starts_with(start))
 }
 
 /// A job that is running.

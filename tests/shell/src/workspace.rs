@@ -1,7 +1,7 @@
 //! The workspace as cargo sees it: where it stands, where it builds to, its packages and what they
 //! use.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -145,12 +145,25 @@ pub fn git(arguments: &[&str]) -> Result<String> {
 }
 
 /// The cargo that started xtask, so that `cargo +toolchain xtask` stays with its toolchain.
+///
+/// It does not see what that cargo has said of xtask's own package: the build script of `ring` asks
+/// for it, and would be run anew, and all above it be built anew, each time that another package's
+/// test or a hand calls cargo.
 pub fn cargo() -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(program);
     command.current_dir(checkout());
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_package(name)) {
+        command.env_remove(name);
+    }
     compiles::note(&mut command);
     command
+}
+
+/// Returns true if cargo sets this variable for the programs of one package.
+fn is_of_package(variable: &OsStr) -> bool {
+    let bytes = variable.as_encoded_bytes();
+    [&b"OUT_DIR"[..], b"CARGO_MANIFEST_", b"CARGO_PKG_"].iter().any(|start| bytes.starts_with(start))
 }
 
 /// The build of `aldis-run` and of the examples, to `target/debug`. Of the whole workspace, so that
