@@ -1,8 +1,12 @@
 //! The atomics and cells that lock-free code is written with: `core`'s, or loom's model-checked
 //! ones under `--cfg loom`, so that the very code that ships is the code that is explored.
 
+#[cfg(all(not(loom), target_has_atomic = "64"))]
+use core::sync::atomic::AtomicU64;
 #[cfg(not(loom))]
 pub(crate) use core::sync::atomic::{AtomicU32, Ordering, fence};
+#[cfg(loom)]
+use loom::sync::atomic::AtomicU64;
 #[cfg(loom)]
 pub(crate) use loom::{
     cell::UnsafeCell,
@@ -52,5 +56,91 @@ impl Word {
     #[inline(always)]
     pub(crate) fn store(&self, value: u32, order: Ordering) {
         self.0.store(value.to_le(), order);
+    }
+}
+
+/// The loads by which both words of a pair are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PairLoads {
+    /// One of both.
+    Whole,
+    /// One of each, and the first again, which must be the same. Exact for a writer that stores a
+    /// value of the first word once.
+    Checked,
+    /// One of each. May give words of two stores: a twin for the models.
+    #[cfg(loom)]
+    Unchecked,
+}
+
+/// Two neighbouring words that one side writes and others read, the first in the low half of a
+/// value; little-endian in memory on every machine.
+#[repr(C, align(8))]
+pub(crate) struct WordPair {
+    #[cfg(target_has_atomic = "64")]
+    words: AtomicU64,
+    #[cfg(not(target_has_atomic = "64"))]
+    words: [Word; 2],
+}
+
+impl WordPair {
+    /// The loads of this machine.
+    pub(crate) const LOADS: PairLoads =
+        if cfg!(target_has_atomic = "64") { PairLoads::Whole } else { PairLoads::Checked };
+
+    /// The value of two words.
+    #[inline(always)]
+    pub(crate) const fn value(first: u32, second: u32) -> u64 {
+        (second as u64) << 32 | first as u64
+    }
+
+    /// The value of both words at one time, or zero if they changed meanwhile.
+    #[inline(always)]
+    pub(crate) fn load_both(&self, loads: PairLoads, order: Ordering) -> u64 {
+        if loads == PairLoads::Whole {
+            return self.load(order);
+        }
+        let first = self.load(order) as u32;
+        let second = (self.load(order) >> 32) as u32;
+        if loads == PairLoads::Checked && self.load(order) as u32 != first {
+            return 0;
+        }
+        Self::value(first, second)
+    }
+}
+
+#[cfg(target_has_atomic = "64")]
+impl WordPair {
+    /// A pair of its own, outside shared memory.
+    #[cfg(loom)]
+    pub(crate) fn new(first: u32, second: u32) -> Self {
+        Self { words: AtomicU64::new(Self::value(first, second).to_le()) }
+    }
+
+    /// The value; where a machine loads the words one by one, of no one time.
+    #[inline(always)]
+    pub(crate) fn load(&self, order: Ordering) -> u64 {
+        u64::from_le(self.words.load(order))
+    }
+
+    /// Replaces both words; only their one writer calls this.
+    #[inline(always)]
+    pub(crate) fn store(&self, first: u32, second: u32, order: Ordering) {
+        self.words.store(Self::value(first, second).to_le(), order);
+    }
+}
+
+#[cfg(not(target_has_atomic = "64"))]
+impl WordPair {
+    /// The value, of no one time.
+    pub(crate) fn load(&self, order: Ordering) -> u64 {
+        let [first, second] = &self.words;
+        Self::value(first.load(order), second.load(order))
+    }
+
+    /// Replaces the second word and then the first; only their one writer calls this.
+    pub(crate) fn store(&self, first: u32, second: u32, order: Ordering) {
+        let [one, other] = &self.words;
+        other.store(second, order);
+        one.store(first, Ordering::Release);
     }
 }

@@ -14,7 +14,7 @@ use loom::model::Builder;
 use loom::thread;
 
 use super::control_slots::{ControlSlot, Exact, Own, PLACES, SetControl, SetPlace, SlotOrders, Theirs};
-use crate::sync::{Ordering, UnsafeCell};
+use crate::sync::{Ordering, PairLoads, UnsafeCell};
 
 /// Declares a twin of [`Exact`] with one order relaxed.
 macro_rules! mutant {
@@ -33,6 +33,18 @@ mutant! {
     CollectRelaxed: COLLECT,
     NameRelaxed: NAME,
     ReadNameRelaxed: READ_NAME,
+}
+
+/// The twin for machines that load a slot's name and sequence one by one.
+struct OneByOne;
+impl SlotOrders for OneByOne {
+    const LOADS: PairLoads = PairLoads::Checked;
+}
+
+/// The same without another look at the name.
+struct NameOnce;
+impl SlotOrders for NameOnce {
+    const LOADS: PairLoads = PairLoads::Unchecked;
 }
 
 const SLOTS: u32 = 2;
@@ -195,9 +207,12 @@ fn explore(shared: fn() -> ModelSets, one: SetRole, other: SetRole) {
 
 /// Returns true if a model fails both ways round, as a mutated twin must.
 fn fails(shared: fn() -> ModelSets, one: SetRole, other: SetRole) -> bool {
-    [(one, other), (other, one)]
-        .into_iter()
-        .all(|(spawned, own)| catch_unwind(AssertUnwindSafe(|| explore_as(shared, spawned, own))).is_err())
+    fails_as(shared, one, other) && fails_as(shared, other, one)
+}
+
+/// Returns true if a model fails with its first role on the spawned thread.
+fn fails_as(shared: fn() -> ModelSets, spawned: SetRole, own: SetRole) -> bool {
+    catch_unwind(AssertUnwindSafe(|| explore_as(shared, spawned, own))).is_err()
 }
 
 mod slots {
@@ -361,12 +376,12 @@ mod chunks {
 }
 
 mod opening {
-    //! A set that was another communicator's, and has a slot with the number that is waited for: it
-    //! is not taken for the new one's.
+    //! A set that was another communicator's, and has a slot with the number that is waited for and
+    //! a chunk at that position: neither is taken for the new one's.
 
     use super::*;
 
-    /// Both sets as an older communicator has left them, with its first slot written.
+    /// Both sets as an older communicator has left them, with its first slot and chunk written.
     fn used() -> ModelSets {
         let shared = ModelSets::new(OLD, 0);
         for set in &shared.sets {
@@ -378,6 +393,9 @@ mod opening {
             let note = Note { operation: 7, root: 3, bytes: 4 };
             assert!(own.publish(number, note, &99u32.to_le_bytes()).unwrap());
             own.finish(number);
+            set.write(0, 99);
+            own.filled(0);
+            own.done_before(1);
         }
         shared
     }
@@ -396,15 +414,98 @@ mod opening {
         rank.own.finish(number);
     }
 
+    fn give<O: SlotOrders>(shared: &ModelSets) {
+        let mut rank = shared.rank::<O>(0);
+        rank.fill(0, 5);
+    }
+
+    fn take<O: SlotOrders>(shared: &ModelSets) {
+        assert_eq!(shared.rank::<O>(1).collect(0), 5);
+    }
+
     #[test]
     fn shows_nothing_of_the_communicator_before() {
         explore(used, root::<Exact>, leaf::<Exact>);
+        explore(used, root::<OneByOne>, leaf::<OneByOne>);
+        explore(used, give::<Exact>, take::<Exact>);
     }
 
     #[test]
     fn needs_each_of_its_orders() {
-        assert!(fails(used, root::<NameRelaxed>, leaf::<NameRelaxed>));
-        assert!(fails(used, root::<ReadNameRelaxed>, leaf::<ReadNameRelaxed>));
+        // The other way round it takes more preemptions.
+        assert!(fails_as(used, take::<NameRelaxed>, give::<NameRelaxed>));
+        assert!(fails_as(used, take::<ReadNameRelaxed>, give::<ReadNameRelaxed>));
+    }
+}
+
+mod leaving {
+    //! A rank that leaves its communicator while another is in it, and opens its set for the next.
+
+    use super::*;
+
+    fn sets() -> ModelSets {
+        ModelSets::new(0, 0)
+    }
+
+    /// Leaves without the first collective, and makes one of the next communicator.
+    fn goes<O: SlotOrders>(shared: &ModelSets) {
+        let mut rank = shared.rank::<O>(0);
+        rank.own.leave();
+        // SAFETY: no rank has read here.
+        unsafe { rank.own.open(OLD, 0, 1) };
+        let number = rank.own.begin();
+        rank.publish(number, 99);
+    }
+
+    /// Waits in the first collective for a rank that makes none.
+    fn waits<O: SlotOrders>(shared: &ModelSets) {
+        let mut rank = shared.rank::<O>(1);
+        let number = rank.own.begin();
+        for _ in 0..2 {
+            assert!(rank.theirs.look(&rank.own, number).unwrap().is_none(), "another communicator's");
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn shows_nothing_of_the_communicator_after() {
+        explore(sets, goes::<Exact>, waits::<Exact>);
+        explore(sets, goes::<OneByOne>, waits::<OneByOne>);
+    }
+
+    #[test]
+    fn needs_name_and_sequence_of_one_time() {
+        assert!(fails(sets, goes::<NameOnce>, waits::<NameOnce>));
+    }
+
+    /// A root that runs on: its third collective has the slot of its first one.
+    fn root<O: SlotOrders>(shared: &ModelSets) {
+        let mut rank = shared.rank::<O>(0);
+        for value in 0..3 {
+            let number = rank.own.begin();
+            rank.publish(number, value);
+            rank.own.finish(number);
+        }
+    }
+
+    /// Reads the first collective's slot and goes.
+    fn reader<O: SlotOrders>(shared: &ModelSets) {
+        let mut rank = shared.rank::<O>(1);
+        let number = rank.own.begin();
+        assert_eq!(rank.read_slot(number), 0);
+        rank.own.leave();
+        // SAFETY: no rank has read here.
+        unsafe { rank.own.open(OLD, 0, 2) };
+    }
+
+    #[test]
+    fn ends_what_the_rank_reads() {
+        explore(sets, root::<Exact>, reader::<Exact>);
+    }
+
+    #[test]
+    fn needs_the_order_of_its_names() {
+        assert!(fails(sets, root::<NameRelaxed>, reader::<NameRelaxed>));
     }
 }
 

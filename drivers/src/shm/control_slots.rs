@@ -14,9 +14,11 @@
 //! all others first. That is the whole protocol: two hand-overs, each a release and an acquire.
 //!
 //! A set that is opened for another communicator starts again from the same number. So each slot,
-//! and the progress record, name their communicator: the words are set back before that name is
-//! stored, and it is loaded before they are, so that a reader of the new communicator does not take
-//! what is left of the old one for its own.
+//! and the progress record, name their communicator. A slot's name and sequence are one atomic: no
+//! reader of one communicator takes what is of another for its own, be it what is left of the one
+//! before or, where the owner has left without the collective that is waited for, what the one
+//! after has published. The progress record's words are set back before its name is stored, and it
+//! is loaded before they are.
 //!
 //! Nobody is trusted to name the same members of a communicator as the others do: a writer that
 //! does not count a reader would write what that reads. So an owner that opens a set stores whom it
@@ -30,7 +32,7 @@ use core::slice;
 use aldis_hal::cause::{Cause, Malformed};
 use aldis_hal::shared_control::{Note, Notice, Progress, START_BYTES, is_earlier};
 
-use crate::sync::{Ordering, UnsafeCell, Word, fence};
+use crate::sync::{Ordering, PairLoads, UnsafeCell, Word, WordPair, fence};
 
 /// The context of a rank that has left its communicator: that of none.
 const LEFT: u32 = u32::MAX;
@@ -55,10 +57,9 @@ const PLACED: u32 = 1 << 15;
 /// contribution is one cache line's journey from core to core.
 #[repr(C, align(64))]
 pub(super) struct ControlSlot {
-    /// The communicator whose slot it is: set when the set is opened.
-    context: Word,
-    /// Number + 1 of the collective; stored last.
-    sequence: Word,
+    /// The communicator whose slot it is, set when the set is opened; and number + 1 of the
+    /// collective, stored last.
+    head: WordPair,
     /// The low half of the number of bytes contributed.
     bytes: UnsafeCell<u32>,
     /// The operation, the root, and the next 16 bits of the bytes.
@@ -90,8 +91,7 @@ const _: () = assert!(size_of::<ControlSlot>() == BYTES && size_of::<SetControl>
 impl ControlSlot {
     pub(super) fn new(context: u32, start: u32) -> Self {
         Self {
-            context: Word::new(context),
-            sequence: Word::new(start),
+            head: WordPair::new(context, start),
             bytes: UnsafeCell::new(0),
             about: UnsafeCell::new(0),
             payload: UnsafeCell::new([0; SLOT_PAYLOAD / 8]),
@@ -131,6 +131,8 @@ pub(super) trait SlotOrders {
     const NAME: Ordering = Ordering::Release;
     /// A reader's load of a name: before it loads the words.
     const READ_NAME: Ordering = Ordering::Acquire;
+    /// The loads of a slot's name and sequence.
+    const LOADS: PairLoads = WordPair::LOADS;
 }
 
 /// The orders that ship.
@@ -198,12 +200,10 @@ impl<O: SlotOrders> Theirs<O> {
         }
         // SAFETY: `at`'s caller vouched for the place, of which this is a slot.
         let slot = unsafe { &*self.place.slot(number) };
-        if slot.context.load(O::READ_NAME) != own.context {
-            return Ok(None);
-        }
-        let (got, need) = (slot.sequence.load(O::LOOK), number.wrapping_add(1));
-        if got != need {
-            let overran = (got.wrapping_sub(need) as i32) > 0;
+        let (head, need) = (slot.head.load_both(O::LOADS, O::LOOK), number.wrapping_add(1));
+        if head != WordPair::value(own.context, need) {
+            let (context, got) = (head as u32, (head >> 32) as u32);
+            let overran = context == own.context && (got.wrapping_sub(need) as i32) > 0;
             let what = Malformed::Sequence { got: got as u16, need: need as u16 };
             return if overran { Err(Cause::Malformed(what)) } else { Ok(None) };
         }
@@ -365,7 +365,7 @@ impl<O: SlotOrders> Own<O> {
     /// be told of.
     pub(super) unsafe fn open(&mut self, context: u32, start: u32, members: u64) {
         if !self.is_new() {
-            self.control().context.store(LEFT, Ordering::Relaxed);
+            self.control().context.store(LEFT, O::NAME);
             // Whoever reads new members below sees then that the old name is no more.
             fence(Ordering::Release);
         }
@@ -376,8 +376,7 @@ impl<O: SlotOrders> Own<O> {
         for index in 0..self.place.size {
             // SAFETY: as above; a slot of the place.
             let slot = unsafe { &*self.place.slot(index) };
-            slot.sequence.store(start, Ordering::Relaxed);
-            slot.context.store(context, O::NAME);
+            slot.head.store(context, start, Ordering::Relaxed);
         }
         let control = self.control();
         for word in [&control.floor, &control.filled, &control.done] {
@@ -434,7 +433,7 @@ impl<O: SlotOrders> Own<O> {
         // SAFETY: `at`'s caller vouched for the place, of which this is a slot.
         let slot = unsafe { &*self.place.slot(number) };
         // Written by this side alone, in `publish`.
-        let published = slot.sequence.load(Ordering::Relaxed);
+        let published = (slot.head.load(Ordering::Relaxed) >> 32) as u32;
         (published != number.wrapping_add(1)).then_some(slot)
     }
 
@@ -467,7 +466,7 @@ impl<O: SlotOrders> Own<O> {
             slot.bytes.with_mut(|cell| cell.write((note.bytes as u32).to_le()));
             slot.about.with_mut(|cell| cell.write(about.to_le()));
         }
-        slot.sequence.store(number.wrapping_add(1), O::PUBLISH);
+        slot.head.store(self.context, number.wrapping_add(1), O::PUBLISH);
         Ok(true)
     }
 
