@@ -36,6 +36,7 @@ impl<T> UnsafeCell<T> {
 
 /// A 32-bit word that one side writes and the other reads; little-endian in memory on every
 /// machine.
+#[cfg_attr(not(loom), derive(Default))]
 #[repr(transparent)]
 pub(crate) struct Word(AtomicU32);
 

@@ -69,27 +69,38 @@ unsafe fn copy_in_pieces(from: *const u8, to: *mut u8, count: usize) {
     }
 }
 
-/// Bytes from which on [`publish`] goes past the caches.
-const PAST_CACHES_BYTES_MIN: usize = 8192;
+/// The stores by which bytes are written that another core has read and is to read again.
+///
+/// An ordinary store first takes its line back from the reader, and the reader then fetches it from
+/// this core's cache. Where the two share a cache that is the cheapest way. Where they do not it
+/// takes two to six times as long as to write whole lines to memory and to read them from there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Store {
+    /// Ordinary ones, through the caches.
+    #[default]
+    Plain,
+    /// Past the caches, where the processor can and the bytes are enough for that to pay.
+    Past,
+}
 
-/// Copies like [`copy`] into memory that another core has read and is to read again; many bytes
-/// [past the caches](copy_past).
+/// Bytes from which on stores past the caches pay where no cache is shared: what they save a line
+/// is more than to wait for the last of them.
+const PAST_BYTES_MIN: usize = 2048;
+
+/// Copies like [`copy`] by these stores.
 ///
 /// Everything is in place when it returns: a store with release order after it publishes all.
 #[inline]
-pub fn publish(to: &mut [u8], from: &[u8]) {
-    if to.len().min(from.len()) >= PAST_CACHES_BYTES_MIN { copy_past(to, from) } else { copy(to, from) }
+pub fn publish(to: &mut [u8], from: &[u8], store: Store) {
+    let is_past = store == Store::Past && to.len().min(from.len()) >= PAST_BYTES_MIN;
+    if is_past { copy_past(to, from) } else { copy(to, from) }
 }
 
-/// Copies as much as both have to memory that another core has read and is to read again, past the
-/// caches of this one where the processor can.
-///
-/// An ordinary store first takes its line back from the reader, whose contents are of no use, and
-/// the reader then fetches it from this core's cache: where the two share no cache that takes five
-/// times as long as to write whole lines to memory and read them from there. Everything is in place
+/// Copies as much as both have past the caches, where the processor can. Everything is in place
 /// when it returns.
 #[inline]
-pub fn copy_past(to: &mut [u8], from: &[u8]) {
+fn copy_past(to: &mut [u8], from: &[u8]) {
     let count = to.len().min(from.len());
     // SAFETY: neither is shorter, and what is borrowed exclusively overlaps with nothing.
     unsafe { copy_lines_past(from.as_ptr(), to.as_mut_ptr(), count) }
@@ -160,12 +171,14 @@ mod tests {
     /// At every alignment and length around those that go past the caches.
     #[test]
     fn what_is_published_is_all_there() {
-        const LONGEST: usize = PAST_CACHES_BYTES_MIN + 200;
+        const LONGEST: usize = PAST_BYTES_MIN + 200;
         let source: [u8; LONGEST] = core::array::from_fn(|at| (at % 251) as u8 + 1);
-        let counts = [0, 1, 63, 8191, 8192, 8193, 8255, 8256, LONGEST - 20];
-        for (at, from, count) in (0..20).flat_map(|at| counts.map(|count| (at, (at * 7) % 20, count))) {
+        let counts = [0, 1, 63, 2047, 2048, 2049, 2111, 2112, LONGEST - 20];
+        let stores = [Store::Plain, Store::Past];
+        let all = (0..20).flat_map(|at| counts.map(|count| (at, (at * 7) % 20, count)));
+        for ((at, from, count), store) in all.flat_map(|case| stores.map(|store| (case, store))) {
             let mut target = [0; LONGEST + 64];
-            publish(&mut target[at..at + count], &source[from..]);
+            publish(&mut target[at..at + count], &source[from..], store);
             assert!(target[..at].iter().chain(&target[at + count..]).all(|&byte| byte == 0));
             assert_eq!(target[at..at + count], source[from..from + count]);
         }

@@ -28,6 +28,7 @@
 //! Nothing here waits: what is not there yet is `None` or `false`, and asked for again.
 
 use crate::cause::Cause;
+use crate::copy::Store;
 use crate::id::PeerId;
 
 /// The number of slots, and their sizes. The same on all ranks of a job.
@@ -67,6 +68,15 @@ pub struct Notice<'a> {
     /// The contents of its slot: as many bytes as it says it contributes, or of more than a slot
     /// holds [`START_BYTES`].
     pub payload: &'a [u8],
+}
+
+/// A chunk of this rank's own, to be filled.
+#[derive(Debug)]
+pub struct OwnChunk<'a> {
+    /// All its bytes.
+    pub bytes: &'a mut [u8],
+    /// The stores by which it is filled [best](crate::copy::publish).
+    pub store: Store,
 }
 
 /// The progress of a rank, or of several.
@@ -173,7 +183,7 @@ pub trait SharedControl {
 
     /// This rank's chunk at `position`, to be filled; `None` while another rank is not done with
     /// what stands in it, as far as is known.
-    fn fill(&mut self, set: u32, position: u32) -> Option<&mut [u8]>;
+    fn fill(&mut self, set: u32, position: u32) -> Option<OwnChunk<'_>>;
 
     /// Publishes this rank's chunks up to and with `position`.
     fn filled(&mut self, set: u32, position: u32);

@@ -110,6 +110,9 @@ pub struct Route<'a> {
     /// A remark on reading the peer's memory: why the transport does not, if it could in principle,
     /// or which of it.
     pub remark: Option<&'static str>,
+    /// A remark on how long messages are written where the peer reads them, and why so, if there is
+    /// a choice.
+    pub stores: Option<&'static str>,
 }
 
 /// A way to move bytes to peers. See the [module](self) for the rules.
@@ -202,7 +205,7 @@ pub trait Extras {
     where
         Self: Transport,
     {
-        visit(Route { transport: self.name(), caps: self.reach(peer), remark: None });
+        visit(Route { transport: self.name(), caps: self.reach(peer), remark: None, stores: None });
     }
 
     /// Lets what is posted from here on wait for [`uncork`](Self::uncork), to leave together: no

@@ -3,6 +3,7 @@
 use core::marker::PhantomData;
 use core::num::NonZeroU32;
 
+use aldis_kernel::hal::copy::Store;
 use aldis_kernel::hal::{self, Cause};
 use aldis_kernel::vector::{self, Work};
 use zerocopy::FromBytes;
@@ -98,12 +99,12 @@ pub(crate) fn copy(into: &mut [u8], from: &[u8]) -> Result<(), Cause> {
     Ok(())
 }
 
-/// Copies like [`copy`] into memory that other ranks have read, and are to read again.
-pub(crate) fn publish(into: &mut [u8], from: &[u8]) -> Result<(), Cause> {
+/// Copies like [`copy`] by such stores as are best for those who read it.
+pub(crate) fn publish(into: &mut [u8], from: &[u8], store: Store) -> Result<(), Cause> {
     if into.len() != from.len() {
         return Err(Cause::LengthMismatch { left: into.len() as u64, right: from.len() as u64 });
     }
-    hal::copy::publish(into, from);
+    hal::copy::publish(into, from, store);
     Ok(())
 }
 

@@ -240,9 +240,9 @@ pub(super) fn fill(
 ) -> Result<(), Stopped> {
     let chunk = slots.fill(position)?;
     for range in [0..unread.start, unread.end..part.len()] {
-        let (into, from) = (chunk.get_mut(range.clone()), part.get(range));
+        let (into, from) = (chunk.bytes.get_mut(range.clone()), part.get(range));
         let (into, from) = into.zip(from).ok_or(Cause::Stale)?;
-        publish(into, from)?;
+        publish(into, from, chunk.store)?;
     }
     slots.filled(position);
     Ok(())

@@ -17,7 +17,7 @@
 use core::cell::Cell;
 use core::ops::Range;
 
-use aldis_kernel::hal::shared_control::{ControlSlotsShape, Note};
+use aldis_kernel::hal::shared_control::{ControlSlotsShape, Note, OwnChunk};
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{ControlSlots, NotReady};
 
@@ -28,7 +28,7 @@ use super::table::{self, Packing};
 use super::{Contributions, Role, SLOT_BYTES, Stopped, Task};
 use crate::algorithms::neighbor::{NeighborAction, NeighborEntry};
 use crate::layout::Layout;
-use crate::op::copy;
+use crate::op::{copy, publish};
 use crate::select::Call;
 
 /// The most ranks that read the slots of all others rather than of neighbours alone.
@@ -380,10 +380,11 @@ impl Pair for NeighborExchange<'_> {
         self.heard.get()
     }
 
-    fn hand(&self, part: Range<usize>, chunk: &mut [u8], _data: &[u8]) -> Result<(), Cause> {
+    fn hand(&self, part: Range<usize>, chunk: OwnChunk<'_>, _data: &[u8]) -> Result<(), Cause> {
         if self.is_gather() {
-            let (into, from) = (chunk.get_mut(..part.len()), self.input.get(part));
-            return into.zip(from).ok_or(Cause::Stale).and_then(|(into, from)| copy(into, from));
+            let (into, from) = (chunk.bytes.get_mut(..part.len()), self.input.get(part));
+            let both = into.zip(from).ok_or(Cause::Stale);
+            return both.and_then(|(into, from)| publish(into, from, chunk.store));
         }
         let mut end = 0_usize;
         for entry in self.all(NeighborAction::Send) {
@@ -392,7 +393,8 @@ impl Pair for NeighborExchange<'_> {
             end = stands.end;
             if let Some((within, to)) = shared(&stands, &part) {
                 let from = self.input.get(block).and_then(|block| block.get(within));
-                put(chunk, to, from.ok_or(Cause::Stale)?)?;
+                let into = chunk.bytes.get_mut(to).ok_or(Cause::Stale)?;
+                publish(into, from.ok_or(Cause::Stale)?, chunk.store)?;
             }
         }
         Ok(())

@@ -5,7 +5,7 @@
 use core::ops::Range;
 
 use aldis_kernel::ControlSlots;
-use aldis_kernel::hal::shared_control::ControlSlotsShape;
+use aldis_kernel::hal::shared_control::{ControlSlotsShape, OwnChunk};
 use aldis_kernel::hal::{Cause, Operation};
 
 use super::blocks::{GivenBlocks, Portions};
@@ -53,7 +53,7 @@ pub(super) trait Pair {
     ///
     /// # Errors
     /// [`Cause::Stale`] for what cannot be.
-    fn hand(&self, part: Range<usize>, chunk: &mut [u8], data: &[u8]) -> Result<(), Cause>;
+    fn hand(&self, part: Range<usize>, chunk: OwnChunk<'_>, data: &[u8]) -> Result<(), Cause>;
 
     /// Takes a part of what is handed to it from a chunk, or reduces it.
     ///
@@ -162,11 +162,11 @@ impl Pair for Portions<'_> {
         self.heard.get()
     }
 
-    fn hand(&self, part: Range<usize>, chunk: &mut [u8], data: &[u8]) -> Result<(), Cause> {
+    fn hand(&self, part: Range<usize>, chunk: OwnChunk<'_>, data: &[u8]) -> Result<(), Cause> {
         let (layout, rank) =
             if self.gives_each() { (self.divided(), self.other()) } else { (self.data, self.task.rank) };
-        let (into, block) = (chunk.get_mut(..part.len()), self.block(layout, rank, self.given(data))?);
-        publish(into.ok_or(Cause::Stale)?, block.get(part).ok_or(Cause::Stale)?)
+        let (into, block) = (chunk.bytes.get_mut(..part.len()), self.block(layout, rank, self.given(data))?);
+        publish(into.ok_or(Cause::Stale)?, block.get(part).ok_or(Cause::Stale)?, chunk.store)
     }
 
     fn take(&self, part: Range<usize>, chunk: &[u8], data: &mut [u8]) -> Result<(), Cause> {

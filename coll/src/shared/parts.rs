@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use aldis_kernel::ControlSlots;
 use aldis_kernel::hal::Cause;
-use aldis_kernel::hal::shared_control::ControlSlotsShape;
+use aldis_kernel::hal::shared_control::{ControlSlotsShape, OwnChunk};
 
 use super::blocks::Portions;
 use super::chunks::ChunkRun;
@@ -101,15 +101,15 @@ impl Portions<'_> {
         &self,
         run: &ChunkRun,
         part: Range<usize>,
-        chunk: &mut [u8],
+        chunk: OwnChunk<'_>,
         data: &[u8],
     ) -> Result<(), Cause> {
         let me = self.task.rank;
         let mut put = |at: usize, block: &[u8]| {
-            let into = chunk.get_mut(at..).and_then(|rest| rest.get_mut(..part.len()));
+            let into = chunk.bytes.get_mut(at..).and_then(|rest| rest.get_mut(..part.len()));
             let from = block.get(part.clone());
             let (into, from) = into.zip(from).ok_or(Cause::Stale)?;
-            publish(into, from)
+            publish(into, from, chunk.store)
         };
         if !self.gives_each() {
             return put(0, self.block(self.data, me, data)?);

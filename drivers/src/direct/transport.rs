@@ -258,7 +258,8 @@ impl<T: Transport, E: CopyEngine> Extras for Direct<'_, T, E> {
 
     fn survey(&self, peer: PeerId, mut visit: impl FnMut(Route<'_>)) {
         let remark = self.engine.remark(peer);
-        visit(Route { transport: self.name(), caps: self.reach(peer), remark });
+        let (transport, caps) = (self.name(), self.reach(peer));
+        self.inner.survey(peer, |route| visit(Route { transport, caps, remark, ..route }));
     }
 
     #[inline]

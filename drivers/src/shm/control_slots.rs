@@ -81,7 +81,11 @@ pub(super) struct SetControl {
     done: Word,
     /// The ranks that the owner counts before it writes again, a bit each.
     members: [Word; 2],
-    _neighbour: [u64; 11],
+    _rest: [u64; 5],
+    /// A word that the owner changes now and then, on a line of its own, by which others measure
+    /// how far away it is.
+    probe: Word,
+    _neighbour: [u64; 7],
 }
 
 #[cfg(not(loom))]
@@ -105,7 +109,8 @@ impl SetControl {
         let word = || Word::new(start);
         let members = [Word::new(0), Word::new(0)];
         let (floor, filled, done) = (word(), word(), word());
-        Self { context: Word::new(context), floor, filled, done, members, _neighbour: [0; 11] }
+        let (probe, context) = (Word::new(0), Word::new(context));
+        Self { context, floor, filled, done, members, _rest: [0; 5], probe, _neighbour: [0; 7] }
     }
 }
 
@@ -248,6 +253,12 @@ impl<O: SlotOrders> Theirs<O> {
         Ok(Some(unsafe {
             slice::from_raw_parts(self.place.chunk(position), self.place.chunk_bytes as usize)
         }))
+    }
+
+    /// The word by which the owner's distance is measured, whatever communicator has the set.
+    pub(super) fn probe(&self) -> &Word {
+        // SAFETY: `at`'s caller vouched for the place.
+        unsafe { &(*self.place.control).probe }
     }
 
     /// Returns what its owner has finished and is done with; as little as can be before it has
@@ -478,6 +489,11 @@ impl<O: SlotOrders> Own<O> {
         // published (`free_slot`); all of it has been initialised, and the borrow keeps this value
         // from publishing it.
         Some(unsafe { slice::from_raw_parts_mut(start, SLOT_PAYLOAD) })
+    }
+
+    /// Changes the word by which others measure how far away this rank is.
+    pub(super) fn change_probe(&self, value: u32) {
+        self.control().probe.store(value, Ordering::Relaxed);
     }
 
     /// Notes that a collective is finished here.

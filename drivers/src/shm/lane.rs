@@ -5,6 +5,7 @@ use core::{fmt, ptr};
 
 use aldis_hal::cause::Malformed;
 
+use super::distance::{Gauge, LaneDistance};
 use super::geometry::BELLS_A_LINE;
 use super::ring::{Incoming, RingSender};
 
@@ -42,6 +43,8 @@ pub struct Lane {
     pub(super) sets: *const u8,
     /// Polls in a row that found the ring empty; counted only where there are doorbells.
     pub(super) idle: u32,
+    /// The distance of the peer's core.
+    pub(super) distance: LaneDistance,
     /// The doorbells of one line as last read: of line number `n`, whichever peer lane `n` is for.
     pub(super) bells: BellLine,
 }
@@ -71,6 +74,7 @@ impl Lane {
         next: 0,
         previous: 0,
         idle: 0,
+        distance: LaneDistance::UNKNOWN,
         bells: BellLine([0; BELLS_A_LINE as usize]),
     };
 
@@ -83,9 +87,20 @@ impl Lane {
     ///
     /// # Errors
     /// [`Malformed::Credit`] if the receiver returns what it never got.
-    pub(super) fn refresh(&mut self) -> Result<(), Malformed> {
+    pub(super) fn refresh(&mut self, gauge: &Gauge) -> Result<(), Malformed> {
+        self.look_at_credit(gauge);
         self.incoming.let_go();
         self.outgoing.refresh()
+    }
+
+    /// Looks at the credit line, to learn how far away the peer is.
+    #[inline]
+    pub(super) fn look_at_credit(&mut self, gauge: &Gauge) {
+        if gauge.measures()
+            && let Some(credit) = self.outgoing.credit_word()
+        {
+            self.distance.look_at_credit(credit, gauge);
+        }
     }
 
     /// Lets go of all shared memory.

@@ -54,6 +54,8 @@ mod control_slots;
 #[cfg(not(loom))]
 mod cores;
 mod cursor;
+#[cfg(not(loom))]
+mod distance;
 mod geometry;
 mod header;
 mod incoming;
@@ -89,6 +91,8 @@ mod tests;
 
 #[cfg(not(loom))]
 pub use cores::{Cores, CoresSetup};
+#[cfg(not(loom))]
+pub use distance::Distance;
 pub use geometry::{Geometry, Identity};
 #[cfg(not(loom))]
 pub use lane::Lane;

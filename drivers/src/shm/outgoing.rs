@@ -120,6 +120,16 @@ impl<O: Orders> RingSender<O> {
         self.credit.cast::<u8>().cast_mut().wrapping_add(SLOT_BYTES as usize)
     }
 
+    /// The word of the credit line that is written last, of an open end.
+    #[cfg(not(loom))]
+    pub(super) fn credit_word(&self) -> Option<&Word> {
+        if self.next.size == 0 {
+            return None;
+        }
+        // SAFETY: an end with slots is open, and `open`'s caller vouched for the place.
+        Some(unsafe { &(*self.credit).consumed })
+    }
+
     /// Reads the credit line.
     ///
     /// # Errors

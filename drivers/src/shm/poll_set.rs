@@ -26,7 +26,7 @@ impl Shm<'_> {
         let Some(lane) = self.lanes.get_mut(peer.index()).filter(|lane| lane.state == LaneState::Open) else {
             return Err(Refusal::Never(self.unusable(peer)));
         };
-        if lane.refresh().is_err() {
+        if lane.refresh(&self.gauge).is_err() {
             lane.close(LaneState::Broken);
             self.poll_set.remove(self.lanes, peer.0);
             self.waiting.push(self.lanes, peer.0);
@@ -53,7 +53,7 @@ impl Shm<'_> {
             }
             let Some(index) = self.waiting.pop(self.lanes) else { break };
             let Some(lane) = self.lanes.get_mut(index as usize) else { break };
-            if lane.state == LaneState::Open && lane.refresh().is_err() {
+            if lane.state == LaneState::Open && lane.refresh(&self.gauge).is_err() {
                 lane.close(LaneState::Broken);
             }
             match lane.state {

@@ -2,10 +2,11 @@
 //!
 //! The sets of control slots of a rank: its own, and those of the ranks it is attached to.
 
-use aldis_hal::shared_control::{ControlSlotsShape, Note, Notice, Progress, SharedControl};
+use aldis_hal::shared_control::{ControlSlotsShape, Note, Notice, OwnChunk, Progress, SharedControl};
 use aldis_hal::{Cause, PeerId};
 
 use super::control_slots::{Own, SLOT_PAYLOAD, Theirs};
+use super::distance::LANES_A_LOOK;
 use super::geometry::Geometry;
 use super::lane::LaneState;
 use super::transport::Shm;
@@ -55,6 +56,28 @@ impl Shm<'_> {
         }
         self.own_mut(set).map(Own::refuse);
         Err(Cause::Stale)
+    }
+}
+
+impl Shm<'_> {
+    /// Looks how far away some peers are, by their probes in the first set, whichever is used, and
+    /// changes its own.
+    #[cold]
+    fn look_around(&mut self, number: u32) {
+        for _ in 0..LANES_A_LOOK {
+            let index = self.gauge.turn().wrapping_add(self.first);
+            let known = self.lanes.get_mut(index as usize).and_then(|lane| {
+                let theirs = self.inbox.their_set(lane, 0)?;
+                lane.distance.look_at_probe(theirs.probe(), &self.gauge);
+                lane.distance.known()
+            });
+            if self.gauge.go_on(known, self.inbox.geometry.peers) {
+                break;
+            }
+        }
+        if let Some(own) = self.own_mut(0) {
+            own.change_probe(number);
+        }
     }
 }
 
@@ -136,10 +159,14 @@ impl SharedControl for Shm<'_> {
         if let Some(own) = self.own_mut(set) {
             own.run(first, len);
         }
+        if let Some(number) = self.gauge.is_due() {
+            self.look_around(number);
+        }
     }
 
-    fn fill(&mut self, set: u32, position: u32) -> Option<&mut [u8]> {
-        self.own_mut(set)?.fill(position)
+    fn fill(&mut self, set: u32, position: u32) -> Option<OwnChunk<'_>> {
+        let store = self.gauge.chunk_store();
+        self.own_mut(set)?.fill(position).map(|bytes| OwnChunk { bytes, store })
     }
 
     fn filled(&mut self, set: u32, position: u32) {

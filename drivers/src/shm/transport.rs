@@ -5,14 +5,15 @@ use core::fmt;
 use core::slice;
 
 use aldis_hal::cause::Malformed;
-use aldis_hal::copy::{copy, copy_past};
-use aldis_hal::transport::{Quiesce, Sink, Slot, Transport};
+use aldis_hal::copy::{Store, copy, publish};
+use aldis_hal::transport::{Quiesce, Route, Sink, Slot, Transport};
 use aldis_hal::{
     Again, Caps, Cause, Cost, Extras, Features, Instant, Limits, PeerId, Post, Refusal, RemoteMemory,
     Resource, SharedControl,
 };
 
 use super::control_slots::Own;
+use super::distance::{BLOCKS_A_LOOK, Distance, Gauge, MEASURES};
 use super::geometry::{Geometry, Identity, SHORT_BYTES};
 use super::lane::{Lane, LaneQueue, LaneState, PollSet};
 use super::memory::{SharedSpan, Short};
@@ -67,6 +68,8 @@ pub struct Shm<'m> {
     caps: Caps,
     pub(super) sets: [Option<Own>; Geometry::SETS_MAX as usize],
     pub(super) inbox: Inbox<'m>,
+    /// The distances of peers.
+    pub(super) gauge: Gauge,
 }
 
 // SAFETY: the pointers of lanes and control slots lead into regions that were given to the
@@ -135,7 +138,20 @@ impl<'m> Shm<'m> {
             caps: Caps { features, limits, cost, ..Caps::default() },
             sets: core::array::from_fn(|set| inbox.own_set(set as u32)),
             inbox,
+            gauge: Gauge::new(),
         })
+    }
+
+    /// Takes this for the distance of all peers, and measures none. Before any is attached.
+    #[must_use]
+    pub fn with_distance(mut self, distance: Distance) -> Self {
+        self.gauge.give(distance);
+        self
+    }
+
+    /// Returns the distance of a peer's core, if it is known yet.
+    pub fn distance(&self, peer: PeerId) -> Option<Distance> {
+        self.lanes.get(peer.index()).filter(|lane| lane.state == LaneState::Open)?.distance.known()
     }
 
     /// Joins the lane to `peer` and the lane from it. `inbox` is the peer's inbox, mapped here;
@@ -170,6 +186,9 @@ impl<'m> Shm<'m> {
         lane.outgoing = theirs.outgoing(me.owner).ok_or(Cause::Unreachable)?;
         if Geometry::SETS_MAX > 0 {
             lane.sets = theirs.sets();
+        }
+        if MEASURES {
+            lane.distance = self.gauge.first();
         }
         lane.state = LaneState::Open;
         // Whatever doorbell rang before this was not acted upon: look at the ring itself first.
@@ -241,21 +260,6 @@ fn drain<S: Sink>(lane: &mut Lane, burst: Burst, sink: &mut S) -> (u32, Option<M
     (left, None)
 }
 
-/// True if long messages are written past this core's caches. Not those that answer in the block of
-/// the message before: its lines are here.
-const WRITES_PAST: bool = cfg!(target_arch = "x86_64");
-
-/// The least payload that is, where the sender is ahead of its receiver by some messages, and so
-/// goes through many blocks.
-const PAST_BYTES_MIN: usize = 2048;
-
-/// The least payload that is where it is not: the few blocks that are used may still be in a cache
-/// of both.
-const PAST_BYTES_MIN_ALONE: usize = 12 << 10;
-
-/// A sender that has so many messages under way is ahead.
-const AHEAD_MIN: u32 = 4;
-
 /// A message being written: in the ring slot itself if it is short, else in a block of the
 /// receiver.
 ///
@@ -268,8 +272,8 @@ pub struct ShmSlot<'a> {
     /// The lane whose block it is, if it is lent.
     lender: Option<&'a mut Incoming>,
     consumed: u32,
-    /// True if the sender is ahead of its receiver.
-    is_ahead: bool,
+    /// The stores by which it is written.
+    store: Store,
 }
 
 impl Slot for ShmSlot<'_> {
@@ -280,11 +284,9 @@ impl Slot for ShmSlot<'_> {
 
     #[inline]
     fn write(&mut self, header: &[u8], payload: &[u8]) {
-        let least = if self.is_ahead { PAST_BYTES_MIN } else { PAST_BYTES_MIN_ALONE };
-        let is_past = WRITES_PAST && payload.len() >= least && self.lender.is_none();
         if let Some((head, body)) = self.span.bytes().split_at_mut_checked(header.len()) {
             copy(head, header);
-            if is_past { copy_past(body, payload) } else { copy(body, payload) }
+            if MEASURES { publish(body, payload, self.store) } else { copy(body, payload) }
         }
     }
 
@@ -355,7 +357,11 @@ impl Transport for Shm<'_> {
         }
         let lane = self.lanes.get_mut(peer.index()).ok_or(Refusal::Never(Cause::Unreachable))?;
         let (held, consumed) = (held(lane), lane.incoming.consumed());
-        let is_ahead = WRITES_PAST && lane.outgoing.under_way() >= AHEAD_MIN;
+        if MEASURES && large && lane.outgoing.position().is_multiple_of(BLOCKS_A_LOOK) {
+            lane.look_at_credit(&self.gauge);
+        }
+        // The lines of a block that is held are here.
+        let store = if held.is_some() { Store::Plain } else { lane.distance.store() };
         let Lane { outgoing, incoming, .. } = lane;
         let blocks = if held.is_some() { incoming.blocks().cast_mut() } else { outgoing.blocks() };
         let block = match held.or_else(|| outgoing.free_block()) {
@@ -372,7 +378,7 @@ impl Transport for Shm<'_> {
         // its size, the region holds all of the geometry's slots and blocks, and shared memory is
         // initialised.
         let span = unsafe { SharedSpan::new(start, len) };
-        Ok(ShmSlot { claim, span, block, lender: held.map(|_| incoming), consumed, is_ahead })
+        Ok(ShmSlot { claim, span, block, lender: held.map(|_| incoming), consumed, store })
     }
 
     fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
@@ -431,6 +437,12 @@ impl Transport for Shm<'_> {
 
 impl Extras for Shm<'_> {
     const HAS_CONTROL_SLOTS: bool = Geometry::SETS_MAX > 0;
+
+    fn survey(&self, peer: PeerId, mut visit: impl FnMut(Route<'_>)) {
+        let caps = Transport::reach(self, peer);
+        let stores = caps.is_ok().then(|| self.gauge.remark(self.distance(peer)));
+        visit(Route { transport: self.name(), caps, remark: None, stores: stores.flatten() });
+    }
 
     #[inline]
     fn has_news(&self, peer: PeerId) -> bool {

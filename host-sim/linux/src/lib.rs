@@ -32,6 +32,7 @@
 //! | [`lazy`] | tables as large as memory |
 //! | [`arena`] | memory that long messages are sent from with one copy and without the system |
 //! | [`cma`], [`copier`] | copies between processes by the system, and their permissions |
+//! | [`distance`] | how far apart the cores of ranks are, if that is given |
 //! | [`transport`] | loopback, shared memory and TCP, or verbs, put together |
 //! | [`cores`] | ranks that are threads of one process |
 //! | [`tcp`] | a rank's connections to ranks of other machines |
@@ -68,6 +69,7 @@ pub mod cma;
 pub mod coll_rules;
 pub mod copier;
 pub mod cores;
+pub mod distance;
 pub mod entropy;
 mod error;
 pub mod job;

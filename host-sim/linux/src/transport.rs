@@ -17,6 +17,7 @@ use crate::arena::Arena;
 use crate::board::Label;
 use crate::cma::{self, Allowed, Cma};
 use crate::copier::{self, Copier, Window};
+use crate::distance;
 use crate::entropy;
 use crate::error::JoinError;
 use crate::platform::HostPlatform;
@@ -164,7 +165,7 @@ impl<'a> Inboxes<'a> {
         epoch: Epoch,
     ) -> Result<Self, JoinError> {
         let (allowed, read_cost) = (Allowed::from_environment()?, cma::read_cost()?);
-        let mapped_cost = copier::mapped_cost()?;
+        let (mapped_cost, distance) = (copier::mapped_cost()?, distance::from_environment()?);
         let refused = |cause| JoinError::Inbox { rank: segments.me, cause };
         let missing = JoinError::Segments { expected: geometry.peers, found: segments.mapped.len() as u32 };
         let (owner, own) = segments.of(PeerId(segments.me)).ok_or(missing)?;
@@ -177,6 +178,10 @@ impl<'a> Inboxes<'a> {
         let lanes: Vec<Lane> = (0..segments.next()).map(|_| Lane::EMPTY).collect();
         let first = PeerId(segments.first);
         let shm = Shm::of_node(NodeRank { first, identity }, inbox, lanes.leak(), COST).map_err(refused)?;
+        let shm = match distance {
+            Some(distance) => shm.with_distance(distance),
+            None => shm,
+        };
         let stand = own.stand();
         stand.take_up(Some(arena.address()).filter(|_| arena.bytes() > 0));
         let tables = (0..segments.next()).map(|_| None).collect::<Vec<_>>().leak();

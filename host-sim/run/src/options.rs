@@ -220,7 +220,7 @@ Exit code:
 Environment:
   aldis-run reads ALDIS_ARENA, ALDIS_COLL_RULES, ALDIS_JOIN_TIMEOUT, ALDIS_TCP_INCLUDE, _EXCLUDE, _FAMILY, _PORTS, _LINKS and _BUFFERS, and
   ALDIS_TLS_CERT, _KEY, _CA and _NAME, where the option is not given.
-  Every rank reads ALDIS_CMA, ALDIS_READ_COST and ALDIS_MAPPED_COST: how long messages are copied.
+  Every rank reads ALDIS_CMA, ALDIS_READ_COST, ALDIS_MAPPED_COST and ALDIS_DISTANCE: how long messages are copied.
   ALDIS_RANK, ALDIS_SIZE and ALDIS_APPNUM (which program, from 0) for scripts, ALDIS_WIREUP_FD for the library.
   docs/environment.md says what each may be.
   Rank 0, if it is on this machine, inherits the launcher's input unless that is a terminal; the others read nothing.

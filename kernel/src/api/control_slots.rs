@@ -22,7 +22,7 @@
 //! ([`try_transport_mut`](Endpoint::try_transport_mut)), and a slot of the table whose control
 //! slots another rank may still read is not free.
 
-use aldis_hal::shared_control::{ControlSlotsShape, Note, Notice, Progress, is_earlier};
+use aldis_hal::shared_control::{ControlSlotsShape, Note, Notice, OwnChunk, Progress, is_earlier};
 use aldis_hal::{Activity, Cause, PeerId, Platform, Resource, Transport};
 
 use crate::api::endpoint::Endpoint;
@@ -167,7 +167,7 @@ impl ControlSlots<'_> {
     /// # Errors
     /// The rank that is not done with what stands in it, or why another rank's control slots cannot
     /// be read.
-    pub fn fill(&mut self, position: u32) -> Result<&mut [u8], NotReady> {
+    pub fn fill(&mut self, position: u32) -> Result<OwnChunk<'_>, NotReady> {
         let mut reading = self.rank;
         if self.control.fill(self.set, position).is_none() {
             (_, reading) = self.refresh()?;

@@ -59,7 +59,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
 struct TransportAnswer {
     transport: &'static str,
     caps: Result<Caps, Cause>,
-    remark: Option<&'static str>,
+    remarks: [Option<&'static str>; 2],
 }
 
 /// The way of a message of one size to one rank. Print it.
@@ -82,9 +82,9 @@ impl Explanation {
     ) -> Self {
         let mut routes = [None; ROUTES_MAX];
         let mut free = routes.iter_mut();
-        transport.survey(aldis_hal::PeerId(rank.0), |Route { transport, caps, remark }| {
+        transport.survey(aldis_hal::PeerId(rank.0), |Route { transport, caps, remark, stores }| {
             if let Some(route) = free.next() {
-                *route = Some(TransportAnswer { transport, caps: caps.copied(), remark });
+                *route = Some(TransportAnswer { transport, caps: caps.copied(), remarks: [remark, stores] });
             }
         });
         let caps = routes.iter().flatten().find_map(|way| way.caps.ok());
@@ -114,7 +114,7 @@ impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} bytes to rank {}:", self.len, self.rank)?;
         let mut taken = false;
-        for TransportAnswer { transport, caps, remark } in self.routes.iter().flatten() {
+        for TransportAnswer { transport, caps, remarks } in self.routes.iter().flatten() {
             match caps {
                 Ok(_) if !taken => {
                     taken = true;
@@ -123,10 +123,8 @@ impl fmt::Display for Explanation {
                 Ok(_) => write!(f, "  transport {transport}: reaches it, but stands behind")?,
                 Err(cause) => write!(f, "  transport {transport}: {cause}")?,
             }
-            match remark {
-                Some(why) => writeln!(f, "; {why}")?,
-                None => writeln!(f)?,
-            }
+            remarks.iter().flatten().try_for_each(|remark| write!(f, "; {remark}"))?;
+            writeln!(f)?;
         }
         let Some(plan) = &self.plan else { return writeln!(f, "  no transport reaches it") };
         for (protocol, verdict) in plan.verdicts {

@@ -117,8 +117,12 @@ fn an_arena_that_does_not_fit_is_told_with_a_remedy() {
 
 #[test]
 fn a_variable_that_makes_no_sense_is_refused() {
-    for (name, value) in [("ALDIS_CMA", "perhaps"), ("ALDIS_READ_COST", "cheap"), ("ALDIS_MAPPED_COST", "1")]
-    {
+    for (name, value) in [
+        ("ALDIS_CMA", "perhaps"),
+        ("ALDIS_READ_COST", "cheap"),
+        ("ALDIS_MAPPED_COST", "1"),
+        ("ALDIS_DISTANCE", "middling"),
+    ] {
         let (code, said) = exchange(&[(name, value)]);
         assert_ne!(code, Some(0));
         assert!(said.contains(&format!("{name} cannot be \"{value}\"")), "{said}");

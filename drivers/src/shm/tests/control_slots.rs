@@ -166,7 +166,7 @@ proptest! {
         prop_assert!(lent.is_none_or(|(at, len)| len == PAYLOAD && is_within(&world, 1, at, len)));
         for position in (0..100).map(|index| first.wrapping_add(index)) {
             let Some(chunk) = world.ranks[1].fill(0, position) else { continue };
-            let (at, len) = (chunk.as_ptr(), chunk.len());
+            let (at, len) = (chunk.bytes.as_ptr(), chunk.bytes.len());
             prop_assert!(position.wrapping_sub(first) < Geometry::CHUNKS && len == 128);
             prop_assert!(is_within(&world, 1, at, len));
         }

@@ -1,0 +1,344 @@
+//! This module holds `unsafe` code, one timed load. The distance of this rank's core to those of
+//! its peers, by which a writer chooses its [stores](Store).
+//!
+//! Cores that share a cache pass a line in a quarter of the time that others need. There ordinary
+//! stores are the cheaper ones by half, elsewhere those that go past the caches are, by two to six
+//! times. Cores move while a job runs, so the distance is measured and kept up: by the time that a
+//! load takes of a line that the peer has written since this rank last looked at it.
+//!
+//! Two lines are looked at: a lane's credit as its receiver returned it, when room is looked for
+//! and at every [`BLOCKS_A_LOOK`]-th block; and the probe beside a set's progress record, at the
+//! first collectives that pass chunks and then at every [`CALLS_A_LOOK`]-th.
+//!
+//! No short message is timed, and no message is longer under way than that one load takes. The
+//! [`AGAINST_MAX`]-th load in a row that speaks against what is known changes it.
+
+use aldis_hal::copy::Store;
+
+use crate::sync::{Ordering, Word};
+
+/// A peer's core, as seen from this rank's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Distance {
+    /// The two share a cache, or are one core.
+    Near,
+    /// They share none.
+    Far,
+}
+
+/// True if distances are measured at all: where stores past the caches are, and a counter of ticks.
+pub(super) const MEASURES: bool =
+    cfg!(all(target_arch = "x86_64", target_feature = "sse2", not(miri), not(loom)));
+
+/// The ticks of the timestamp counter from which on a line has come from afar, beside those of the
+/// measurement itself. Counters tick at 2 to 3 GHz: 45 to 65 ns. Two cores of an EPYC 9004 with a
+/// cache in common take 26 to 52 ticks, two without 234 to 286.
+const FAR_TICKS_MIN: u32 = 130;
+
+/// Loads in a row that must speak against what is known.
+const AGAINST_MAX: u8 = 3;
+
+/// Looks for room of which one is timed.
+const LOOKS: u8 = 8;
+
+/// Blocks of which one is preceded by a look.
+pub(super) const BLOCKS_A_LOOK: u32 = 64;
+
+/// Collectives that pass chunks of which one is preceded by a look, after as many first ones.
+const CALLS_A_LOOK: u32 = 16;
+
+/// Lanes that are looked at then.
+pub(super) const LANES_A_LOOK: u32 = 8;
+
+/// A lane's knowledge, before and after the first sample. All-zero at first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Estimate {
+    Unknown = 0,
+    Near,
+    Far,
+}
+
+impl From<Distance> for Estimate {
+    fn from(distance: Distance) -> Self {
+        match distance {
+            Distance::Near => Self::Near,
+            Distance::Far => Self::Far,
+        }
+    }
+}
+
+/// The distance of one peer, as far as it is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LaneDistance {
+    estimate: Estimate,
+    /// Loads in a row that spoke against it.
+    against: u8,
+    /// Looks for room.
+    looks: u8,
+    /// The credit and the probe as last seen.
+    credit: u32,
+    probe: u32,
+}
+
+impl LaneDistance {
+    /// Nothing is known. All-zero.
+    pub(super) const UNKNOWN: Self =
+        Self { estimate: Estimate::Unknown, against: 0, looks: 0, credit: 0, probe: 0 };
+
+    /// The distance given instead of a measured one.
+    pub(super) fn given(distance: Distance) -> Self {
+        Self { estimate: distance.into(), ..Self::UNKNOWN }
+    }
+
+    /// Returns what is known.
+    pub(super) fn known(&self) -> Option<Distance> {
+        match self.estimate {
+            Estimate::Unknown => None,
+            Estimate::Near => Some(Distance::Near),
+            Estimate::Far => Some(Distance::Far),
+        }
+    }
+
+    /// Returns the stores by which long messages are written for the peer. Before the first load
+    /// those for afar: to be wrong in that costs less.
+    #[inline(always)]
+    pub(super) fn store(&self) -> Store {
+        if MEASURES && self.estimate != Estimate::Near { Store::Past } else { Store::Plain }
+    }
+
+    /// Takes a load of so many ticks, beside those of the measurement itself, into account.
+    fn record(&mut self, ticks: u32) {
+        let seen = if ticks < FAR_TICKS_MIN { Estimate::Near } else { Estimate::Far };
+        self.against = if seen == self.estimate { 0 } else { self.against + 1 };
+        if self.estimate == Estimate::Unknown || self.against >= AGAINST_MAX {
+            (self.estimate, self.against) = (seen, 0);
+        }
+    }
+
+    /// Looks at a line of the peer's: it says something if the peer has written it since it was
+    /// last `seen`, so that it has to come from there. Returns the word.
+    fn look(&mut self, word: &Word, seen: u32, gauge: &Gauge) -> u32 {
+        let (value, ticks) = timed_load(word);
+        if value != seen {
+            self.record(ticks.saturating_sub(gauge.own_ticks));
+        }
+        value
+    }
+
+    /// Looks at the credit of a lane, and times some of the looks.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn look_at_credit(&mut self, credit: &Word, gauge: &Gauge) {
+        self.looks = self.looks.wrapping_add(1);
+        let is_timed = self.estimate == Estimate::Unknown || self.looks.is_multiple_of(LOOKS);
+        self.credit =
+            if is_timed { self.look(credit, self.credit, gauge) } else { credit.load(Ordering::Relaxed) };
+    }
+
+    /// Looks at the probe of a peer.
+    pub(super) fn look_at_probe(&mut self, probe: &Word, gauge: &Gauge) {
+        self.probe = self.look(probe, self.probe, gauge);
+    }
+}
+
+/// The measuring of a transport: what all its lanes have in common.
+#[derive(Debug)]
+pub(super) struct Gauge {
+    /// The distance of all peers, if that is given.
+    given: Option<Distance>,
+    /// Ticks that a timed load of a line takes which this core has.
+    own_ticks: u32,
+    /// Collectives that passed chunks.
+    calls: u32,
+    /// The lane to look at next, counted from the node's first.
+    turn: u32,
+    /// True if some lane that was looked at since the first one is near, or far.
+    is_any_near: bool,
+    is_any_far: bool,
+    /// The stores by which chunks are written, which all peers read: ordinary ones if all that are
+    /// known are near.
+    chunk_store: Store,
+}
+
+impl Gauge {
+    pub(super) fn new() -> Self {
+        let mut own_ticks = 0;
+        if MEASURES {
+            let word = Word::default();
+            own_ticks = (0..16).map(|_| timed_load(&word).1).min().unwrap_or(0);
+        }
+        let chunk_store = if MEASURES { Store::Past } else { Store::Plain };
+        Self { given: None, own_ticks, calls: 0, turn: 0, is_any_near: false, is_any_far: false, chunk_store }
+    }
+
+    /// All peers are so far, and none is measured.
+    pub(super) fn give(&mut self, distance: Distance) {
+        self.given = Some(distance);
+        self.chunk_store = LaneDistance::given(distance).store();
+    }
+
+    /// Returns what is known of a peer that is attached now.
+    pub(super) fn first(&self) -> LaneDistance {
+        self.given.map_or(LaneDistance::UNKNOWN, LaneDistance::given)
+    }
+
+    /// Returns true if lanes are measured.
+    #[inline(always)]
+    pub(super) fn measures(&self) -> bool {
+        MEASURES && self.given.is_none()
+    }
+
+    /// Returns what is to be told of a peer of this distance.
+    pub(super) fn remark(&self, known: Option<Distance>) -> Option<&'static str> {
+        Some(match (known, self.given.is_some()) {
+            _ if !MEASURES => return None,
+            (None, _) => "its distance is not measured yet: written past the caches",
+            (Some(Distance::Near), false) => "near, as measured: written through the caches",
+            (Some(Distance::Far), false) => "far, as measured: written past the caches",
+            (Some(Distance::Near), true) => "near, as given: written through the caches",
+            (Some(Distance::Far), true) => "far, as given: written past the caches",
+        })
+    }
+
+    pub(super) fn chunk_store(&self) -> Store {
+        self.chunk_store
+    }
+
+    /// Counts a collective that passes chunks: its number if peers are to be looked at before it.
+    pub(super) fn is_due(&mut self) -> Option<u32> {
+        self.calls = self.calls.wrapping_add(1);
+        let is_due = self.calls < CALLS_A_LOOK || self.calls.is_multiple_of(CALLS_A_LOOK);
+        Some(self.calls).filter(|_| self.measures() && is_due)
+    }
+
+    /// The lane to look at, counted from the node's first.
+    pub(super) fn turn(&self) -> u32 {
+        self.turn
+    }
+
+    /// Takes what is known of the lane whose turn it is into account, if it leads anywhere, and
+    /// goes on to the next one of so many; true after the last one, when the stores for chunks are
+    /// chosen anew.
+    pub(super) fn go_on(&mut self, known: Option<Distance>, lanes: u32) -> bool {
+        self.is_any_near |= known == Some(Distance::Near);
+        self.is_any_far |= known == Some(Distance::Far);
+        self.turn += 1;
+        if self.turn < lanes {
+            return false;
+        }
+        self.chunk_store = if self.is_any_near && !self.is_any_far { Store::Plain } else { Store::Past };
+        (self.turn, self.is_any_near, self.is_any_far) = (0, false, false);
+        true
+    }
+}
+
+/// Loads a word, and returns it with the ticks of the timestamp counter that this took.
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri), not(loom)))]
+fn timed_load(word: &Word) -> (u32, u32) {
+    let (value, ticks): (u32, u32);
+    // SAFETY: an aligned load of a word that the reference says is there, as a relaxed one is; the
+    // fences keep other loads out of the measured time, and nothing else is changed but registers.
+    unsafe {
+        core::arch::asm!(
+            "lfence",
+            "rdtsc",
+            "lfence",
+            "mov {begun:e}, eax",
+            "mov {value:e}, dword ptr [{word}]",
+            "lfence",
+            "rdtsc",
+            "sub eax, {begun:e}",
+            word = in(reg) word,
+            begun = out(reg) _,
+            value = out(reg) value,
+            out("eax") ticks,
+            out("edx") _,
+            options(nostack),
+        );
+    }
+    (u32::from_le(value), ticks)
+}
+
+/// Loads a word: there is no counter of ticks that is known to serve.
+#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2", not(miri), not(loom))))]
+fn timed_load(word: &Word) -> (u32, u32) {
+    (word.load(Ordering::Relaxed), 0)
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+
+    const NEAR: u32 = 40;
+    const FAR: u32 = 250;
+
+    fn after(samples: &[u32]) -> LaneDistance {
+        let mut distance = LaneDistance::UNKNOWN;
+        samples.iter().for_each(|ticks| distance.record(*ticks));
+        distance
+    }
+
+    #[test]
+    fn the_first_sample_decides_and_three_in_a_row_change_it() {
+        for (samples, known) in [
+            (&[][..], None),
+            (&[NEAR], Some(Distance::Near)),
+            (&[FAR], Some(Distance::Far)),
+            (&[NEAR, FAR, FAR], Some(Distance::Near)),
+            (&[NEAR, FAR, FAR, NEAR, FAR, FAR], Some(Distance::Near)),
+            (&[NEAR, FAR, FAR, FAR], Some(Distance::Far)),
+            (&[FAR, NEAR, NEAR, NEAR], Some(Distance::Near)),
+            (&[FAR, u32::MAX, NEAR, FAR], Some(Distance::Far)),
+        ] {
+            assert_eq!(after(samples).known(), known, "{samples:?}");
+        }
+    }
+
+    #[test]
+    fn stores_go_past_the_caches_unless_the_peer_is_near() {
+        let past = if MEASURES { Store::Past } else { Store::Plain };
+        assert_eq!(
+            [after(&[]).store(), after(&[FAR]).store(), after(&[NEAR]).store()],
+            [past, past, Store::Plain]
+        );
+        assert_eq!(LaneDistance::given(Distance::Near).known(), Some(Distance::Near));
+    }
+
+    #[test]
+    fn a_line_says_something_only_if_it_was_written() {
+        let (mut distance, gauge, word) = (LaneDistance::UNKNOWN, Gauge::new(), Word::default());
+        distance.look_at_probe(&word, &gauge);
+        assert_eq!(distance.known(), None, "it is as it was");
+        word.store(1, Ordering::Relaxed);
+        distance.look_at_probe(&word, &gauge);
+        assert!(distance.known().is_some());
+        let before = distance.known();
+        (0..10).for_each(|_| distance.look_at_probe(&word, &gauge));
+        assert_eq!(distance.known(), before);
+    }
+
+    #[test]
+    fn chunks_are_for_the_farthest_of_those_that_are_known() {
+        let mut gauge = Gauge::new();
+        let mut lap = |known: [Option<Distance>; 3]| {
+            let ends = known.map(|known| gauge.go_on(known, 3));
+            assert_eq!(ends, [false, false, true]);
+            gauge.chunk_store()
+        };
+        let (near, far) = (Some(Distance::Near), Some(Distance::Far));
+        assert_eq!([lap([None, None, near]), lap([near, near, near])], [Store::Plain; 2]);
+        assert_eq!([lap([near, far, near]), lap([None; 3])], [Store::Past; 2]);
+        gauge.give(Distance::Near);
+        assert_eq!((gauge.chunk_store(), gauge.measures(), gauge.is_due()), (Store::Plain, false, None));
+        assert_eq!(gauge.first().known(), near);
+    }
+
+    #[test]
+    fn peers_are_looked_at_at_first_and_seldom_then() {
+        let mut gauge = Gauge::new();
+        let due = (1..=64).filter(|_| gauge.is_due().is_some()).count();
+        assert_eq!(due, if MEASURES { 15 + 4 } else { 0 });
+    }
+}
