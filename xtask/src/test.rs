@@ -43,7 +43,8 @@ pub(crate) struct Test {
     /// Run only this step; several may be named, and run one after the other in the usual order
     #[arg(long = "step", value_name = "NAME", conflicts_with = "skip_slow", value_parser = PossibleValuesParser::new(STEPS.map(|step| step.name)))]
     steps: Vec<String>,
-    /// Run foreign suites at every size, and trials over sockets under the sanitizers too
+    /// Run foreign suites and guests at every size, trials over sockets under the sanitizers too,
+    /// and more seeds, cases and inputs of the campaigns
     #[arg(long)]
     full: bool,
     /// Measure the exact costs (sources, instructions, sizes of the firmware) and write them into
@@ -100,8 +101,11 @@ const STEPS: [Step; 28] = {
         step("documentation", Always, |_| documentation()),
         step("tests", Always, |_| tests()),
         step("planted", Always, |_| planted()),
-        step("simulator", Slow, |_| sim::step()),
-        step("conformance", Slow, |_| conformance::step()),
+        Step { full: Some(|_| sim::step_in_full()), ..step("simulator", Slow, |_| sim::step()) },
+        Step {
+            full: Some(|_| conformance::step_in_full()),
+            ..step("conformance", Slow, |_| conformance::step())
+        },
         step("storm", Slow, |_| storm::step()),
         step("faults", Slow, |_| faults::step()),
         step("mpi", Slow, |_| mpi::step()),
@@ -113,8 +117,8 @@ const STEPS: [Step; 28] = {
         step("images", Background, qemu::images),
         step("qemu", Slow, |_| qemu::step()),
         // The longest first, so that both lanes have work to the end.
-        step("fuzz", Background, |_| fuzz::step()),
-        step("miri", Background, miri::step),
+        Step { full: Some(|_| fuzz::step_in_full()), ..step("fuzz", Background, |_| fuzz::step()) },
+        Step { full: Some(miri::step_in_full), ..step("miri", Background, miri::step) },
         step("loom", Background, loom),
         Step { full: Some(sanitizers::step_in_full), ..step("sanitizers", Background, sanitizers::step) },
         step("instructions", Background, |_| bench::hold_instructions()),

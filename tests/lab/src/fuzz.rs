@@ -15,8 +15,9 @@ use clap::Args;
 
 /// Seconds of a target that is not told otherwise.
 const SECONDS: u64 = 60;
-/// Seconds of each target in the step of `cargo xtask test`.
-const STEP_SECONDS: u64 = 3;
+/// Seconds of each target in the step of `cargo xtask test`, and with `--full`.
+const STEP_SECONDS: u64 = 2;
+const FULL_STEP_SECONDS: u64 = 20;
 /// Bytes of the longest input that is made up.
 const INPUT_BYTES_MAX: u32 = 2048;
 /// Seconds after which one input hangs.
@@ -195,6 +196,15 @@ fn replay(target: &str, said: &str) -> String {
 
 /// A step of `cargo xtask test`: a few seconds of each target.
 pub fn step() -> Result<Outcome> {
+    fuzz_each(STEP_SECONDS)
+}
+
+/// The same step with more time for each target.
+pub fn step_in_full() -> Result<Outcome> {
+    fuzz_each(FULL_STEP_SECONDS)
+}
+
+fn fuzz_each(seconds: u64) -> Result<Outcome> {
     if !shell::has("c++") {
         return Ok(Outcome::Skipped {
             why: "libFuzzer needs a compiler for C++".into(),
@@ -204,7 +214,7 @@ pub fn step() -> Result<Outcome> {
     let fuzzer = Fuzzer::build()?;
     let (seed, mut inputs) = (drawn(), 0);
     for (target, _) in &fuzzer.targets {
-        inputs += fuzzer.fuzz(target, STEP_SECONDS, seed)?.inputs;
+        inputs += fuzzer.fuzz(target, seconds, seed)?.inputs;
     }
     Ok(Outcome::Passed(format!("{} targets, {inputs} inputs, seed {seed}", fuzzer.targets.len())))
 }

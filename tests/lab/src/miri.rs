@@ -49,11 +49,21 @@ const SETS: [TestSet; 4] = [
     },
 ];
 
-/// Cases of a property test: each takes seconds.
-const CASES: u32 = 2;
+/// Cases of a property test, and with `--full`: each takes seconds, and is another in every run.
+const CASES: u32 = 1;
+const FULL_CASES: u32 = 8;
 
 /// A step of `cargo xtask test`.
 pub fn step(workspace: &Workspace) -> Result<Outcome> {
+    interpret(workspace, CASES)
+}
+
+/// The same step with more cases of each property test.
+pub fn step_in_full(workspace: &Workspace) -> Result<Outcome> {
+    interpret(workspace, FULL_CASES)
+}
+
+fn interpret(workspace: &Workspace, cases: u32) -> Result<Outcome> {
     if shell::output(cargo().args(["miri", "--version"])).is_err() {
         let missing =
             "nothing: Miri is not here (rustup toolchain install nightly --component miri,rust-src)";
@@ -65,7 +75,7 @@ pub fn step(workspace: &Workspace) -> Result<Outcome> {
         miri.args(["miri", "test", "--locked", "-p", set.package]).args(set.targets);
         miri.arg("--target-dir").arg(workspace.target.join("miri")).arg("--");
         // Clocks, and the files that property tests keep their failures in.
-        miri.env("MIRIFLAGS", "-Zmiri-disable-isolation").env("PROPTEST_CASES", CASES.to_string());
+        miri.env("MIRIFLAGS", "-Zmiri-disable-isolation").env("PROPTEST_CASES", cases.to_string());
         miri.env("RUST_BACKTRACE", "0").env("CARGO_INCREMENTAL", "0");
         tests += harness::pass(&mut miri, set.filters)?;
     }

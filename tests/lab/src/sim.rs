@@ -20,10 +20,10 @@ use crate::verbs;
 
 /// Seeds of a campaign that is bound by nothing else.
 const SEEDS: u64 = 1000;
-/// Seeds and ranks of the step of `cargo xtask test`: half a minute on two cores.
-const STEP_SEEDS: u64 = 1500;
-/// Wild seeds of it, beside those.
-const STEP_WILD_SEEDS: u64 = 500;
+/// Seeds and ranks of the step of `cargo xtask test`, and with `--full`; as many are wild, beside
+/// those.
+const STEP_SEEDS: u64 = 750;
+const FULL_STEP_SEEDS: u64 = 5000;
 const STEP_RANKS: &str = "2-16";
 /// The workload that is some of everything.
 const MIXED: &str = "mixed";
@@ -267,6 +267,16 @@ fn build(others: &[String]) -> Result<()> {
 /// A step of `cargo xtask test`: fixed seeds, so that what fails fails everywhere, and [wild
 /// ones](Wild).
 pub fn step() -> Result<Outcome> {
+    pass(STEP_SEEDS)
+}
+
+/// The same step on more seeds.
+pub fn step_in_full() -> Result<Outcome> {
+    pass(FULL_STEP_SEEDS)
+}
+
+/// Runs the campaign on so many fixed seeds, and on as many wild ones.
+fn pass(each: u64) -> Result<Outcome> {
     let workspace = Workspace::members()?;
     // With what the next step and the last one run: the last crates of all, each one core's work,
     // are compiled side by side.
@@ -275,12 +285,12 @@ pub fn step() -> Result<Outcome> {
     others.extend(verbs::features(&conformance::PACKAGES));
     build(&others)?;
     let (start, wild) = (Instant::now(), Wild::of("simulator"));
-    eprintln!("{STEP_WILD_SEEDS} {wild}");
+    eprintln!("{each} {wild}");
     let (mut seeds, mut events) = (0, 0);
     let mut verdicts = Vec::new();
-    for (from, count) in [(0, STEP_SEEDS), (wild.from, STEP_WILD_SEEDS)] {
+    for from in [0, wild.from] {
         let sim = Sim {
-            seeds: Some(count),
+            seeds: Some(each),
             minutes: None,
             from,
             ranks: STEP_RANKS.into(),

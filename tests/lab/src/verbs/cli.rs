@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 
 use super::guest::GuestClock;
-use super::pingpong::{self, PingpongLine};
+use super::pingpong::{self, PingpongLine, SIZES};
 use super::session::Session;
 use super::transport::{self, Across, Findings};
 
@@ -142,10 +142,11 @@ fn baseline(limit: Duration, loud: bool) -> Result<Vec<PingpongLine>> {
         let session = Session { programs: Vec::new(), commands, clock, limit, loud };
         session.play().with_context(|| format!("ibv_rc_pingpong {place}"))
     };
-    let one = play(vec![pingpong::in_one_guest(true, limit)], GuestClock::Instructions, "in one guest")?;
-    let mut figures = pingpong::of_one_guest(&one.concat())?;
-    let two = play(pingpong::in_two_guests().into(), GuestClock::Wall, "between two guests")?;
-    figures.extend(pingpong::of_two_guests(two.last().map_or(&[], Vec::as_slice), None)?);
+    let one =
+        play(vec![pingpong::in_one_guest(true, &SIZES, limit)], GuestClock::Instructions, "in one guest")?;
+    let mut figures = pingpong::of_one_guest(&SIZES, &one.concat())?;
+    let two = play(pingpong::in_two_guests(&SIZES).into(), GuestClock::Wall, "between two guests")?;
+    figures.extend(pingpong::of_two_guests(&SIZES, two.last().map_or(&[], Vec::as_slice), None)?);
     Ok(figures)
 }
 

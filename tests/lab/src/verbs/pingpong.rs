@@ -12,7 +12,10 @@ use super::guest::{DEVICE, GID_INDEX, address};
 
 /// Sizes of messages, and how many there are of each; those that the example `pingpong` has. The
 /// base begins its first message before it takes the time: there are enough others.
-const SIZES: [(u32, u32); 5] = [(8, 500), (4096, 200), (32 << 10, 60), (1 << 20, 60), (4 << 20, 40)];
+pub(super) const SIZES: [(u32, u32); 5] =
+    [(8, 500), (4096, 200), (32 << 10, 60), (1 << 20, 60), (4 << 20, 40)];
+/// Those of the step of each day: an emulator takes most of the time for the longest.
+pub(super) const SHORT_SIZES: [(u32, u32); 3] = [SIZES[0], SIZES[1], SIZES[2]];
 
 /// The program that shows what the stack needs.
 const BASE: &str = "ibv_rc_pingpong";
@@ -61,49 +64,58 @@ fn base(bytes: u32, count: u32) -> String {
 }
 
 /// Two ranks, where the launcher's further words say.
-pub(super) fn ranks(words: &str, limit: Duration) -> String {
-    let (most, limit) = (SIZES.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0), limit.as_secs());
+pub(super) fn ranks(words: &str, sizes: &[(u32, u32)], limit: Duration) -> String {
+    let (most, limit) = (sizes.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0), limit.as_secs());
     format!(
         "aldis-run -n 2{words} --transport verbs --output plain --timeout {limit} pingpong --json --millis 200 --max-bytes {most}"
     )
 }
 
-/// Returns the commands that one guest runs: the base at every size, and two ranks at all of them
-/// unless it is the `base_alone`.
-pub(super) fn in_one_guest(base_alone: bool, limit: Duration) -> Vec<String> {
+/// Returns the commands that one guest runs: the base at each of these sizes, and two ranks at all
+/// of them unless it is the `base_alone`.
+pub(super) fn in_one_guest(base_alone: bool, sizes: &[(u32, u32)], limit: Duration) -> Vec<String> {
     let server = address(0);
-    let both = |(bytes, count)| {
-        let one = base(bytes, count);
+    let both = |(bytes, count): &(u32, u32)| {
+        let one = base(*bytes, *count);
         format!("{one} > /tmp/server & retry {one} {server} && wait $!")
     };
-    let ranks = (!base_alone).then(|| ranks("", limit));
-    SIZES.map(both).into_iter().chain(ranks).collect()
+    let ranks = (!base_alone).then(|| ranks("", sizes, limit));
+    sizes.iter().map(both).chain(ranks).collect()
 }
 
 /// Returns the figures from what they have said.
-pub(super) fn of_one_guest(ran: &[Ran]) -> Result<Vec<PingpongLine>> {
-    figures(SidesPlace::OneGuest, ran, ran.get(SIZES.len()))
+pub(super) fn of_one_guest(sizes: &[(u32, u32)], ran: &[Ran]) -> Result<Vec<PingpongLine>> {
+    figures(SidesPlace::OneGuest, sizes, ran, ran.get(sizes.len()))
 }
 
-/// Returns the commands that two guests run: the base at every size, which the last of them begins.
-/// A wire takes its time: a quarter as often.
-pub(super) fn in_two_guests() -> [Vec<String>; 2] {
-    let servers = SIZES.map(|(bytes, count)| base(bytes, count / 4));
-    let clients = servers.clone().map(|base| format!("retry {base} {}", address(0)));
-    [servers.into(), clients.into()]
+/// Returns the commands that two guests run: the base at each of these sizes, which the last of
+/// them begins. A wire takes its time: a quarter as often.
+pub(super) fn in_two_guests(sizes: &[(u32, u32)]) -> [Vec<String>; 2] {
+    let servers: Vec<String> = sizes.iter().map(|(bytes, count)| base(*bytes, count / 4)).collect();
+    let clients = servers.iter().map(|base| format!("retry {base} {}", address(0))).collect();
+    [servers, clients]
 }
 
 /// Returns the figures from what the base of the last guest has said, and two ranks if there were
 /// any.
-pub(super) fn of_two_guests(ran: &[Ran], ranks: Option<&Ran>) -> Result<Vec<PingpongLine>> {
-    figures(SidesPlace::TwoGuests, ran, ranks)
+pub(super) fn of_two_guests(
+    sizes: &[(u32, u32)],
+    ran: &[Ran],
+    ranks: Option<&Ran>,
+) -> Result<Vec<PingpongLine>> {
+    figures(SidesPlace::TwoGuests, sizes, ran, ranks)
 }
 
-fn figures(place: SidesPlace, bases: &[Ran], ranks: Option<&Ran>) -> Result<Vec<PingpongLine>> {
+fn figures(
+    place: SidesPlace,
+    sizes: &[(u32, u32)],
+    bases: &[Ran],
+    ranks: Option<&Ran>,
+) -> Result<Vec<PingpongLine>> {
     let figure =
         |program, bytes, half_us: Result<f64>| Ok(PingpongLine { program, place, bytes, half_us: half_us? });
-    let bases = SIZES.iter().zip(bases).map(|((bytes, _), ran)| figure(BASE, *bytes, base_half_us(ran)));
-    let ranks = ranks.into_iter().flat_map(|ran| SIZES.map(|(bytes, _)| (bytes, ran)));
+    let bases = sizes.iter().zip(bases).map(|((bytes, _), ran)| figure(BASE, *bytes, base_half_us(ran)));
+    let ranks = ranks.into_iter().flat_map(|ran| sizes.iter().map(move |(bytes, _)| (*bytes, ran)));
     bases.chain(ranks.map(|(bytes, ran)| figure(RANKS, bytes, ranks_half_us(bytes, ran)))).collect()
 }
 
@@ -197,7 +209,7 @@ mod tests {
 
     #[test]
     fn ranks_are_set_beside_the_base() {
-        let figures = of_one_guest(&guest(200, Some(90))).unwrap();
+        let figures = of_one_guest(&SIZES, &guest(200, Some(90))).unwrap();
         assert_eq!(figures.len(), 2 * SIZES.len());
         let of_ranks = &figures[SIZES.len()];
         assert_eq!((figures[0].half_us, of_ranks.half_us), (100.0, 90.0));
@@ -208,7 +220,7 @@ mod tests {
 
     #[test]
     fn the_base_may_stand_alone() {
-        let figures = of_one_guest(&guest(200, None)).unwrap();
+        let figures = of_one_guest(&SIZES, &guest(200, None)).unwrap();
         assert_eq!(figures.len(), SIZES.len());
         assert_eq!(ratio(&figures, &figures[0]), None);
     }
@@ -222,11 +234,14 @@ mod tests {
 
     #[test]
     fn one_guest_runs_both_sides() {
-        let one = in_one_guest(true, Duration::from_secs(9));
+        let one = in_one_guest(true, &SIZES, Duration::from_secs(9));
         assert!(
             one.len() == SIZES.len() && one[0].contains("-e -s 8 -n 500 > /tmp/server & retry "),
             "{one:?}"
         );
-        assert!(in_one_guest(false, Duration::from_secs(9))[SIZES.len()].contains("--timeout 9 pingpong"));
+        let short = in_one_guest(false, &SHORT_SIZES, Duration::from_secs(9));
+        assert!(
+            short[SHORT_SIZES.len()].contains("--timeout 9 pingpong --json --millis 200 --max-bytes 32768")
+        );
     }
 }

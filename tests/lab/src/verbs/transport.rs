@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::console::Ran;
 use super::guest::{GuestClock, address};
-use super::pingpong::{self, PingpongLine};
+use super::pingpong::{self, PingpongLine, SHORT_SIZES, SIZES};
 use super::session::{self, Session};
 use crate::conformance;
 
@@ -65,13 +65,23 @@ pub(super) struct Findings {
     pub(super) figures: Vec<PingpongLine>,
 }
 
-/// The runs of the conformance suite between two guests.
+/// The runs of the conformance suite between two guests, and with them what else takes long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Across {
     /// All of them.
     All,
     /// The one over shared memory and verbs, and one over verbs alone that the commit draws.
     Drawn,
+}
+
+impl Across {
+    /// The sizes that are measured.
+    const fn sizes(self) -> &'static [(u32, u32)] {
+        match self {
+            Self::All => &SIZES,
+            Self::Drawn => &SHORT_SIZES,
+        }
+    }
 }
 
 /// A step of `cargo xtask test`.
@@ -108,7 +118,7 @@ pub(super) fn examine(limit: Duration, loud: bool, across: Across) -> Result<Fin
     // Once, for all of them.
     session::packages()?;
     let (tested, measured) = thread::scope(|scope| {
-        let measuring = scope.spawn(|| figures(&programs, limit, loud));
+        let measuring = scope.spawn(|| figures(&programs, limit, loud, across.sizes()));
         (in_one_guest(&programs, limit, loud), measuring.join())
     });
     let (tests, runs) = tested?;
@@ -155,12 +165,17 @@ fn in_one_guest(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<(us
 }
 
 /// Returns the figures of two ranks of one guest, beside the stack itself.
-fn figures(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<Vec<PingpongLine>> {
+fn figures(
+    programs: &[PathBuf],
+    limit: Duration,
+    loud: bool,
+    sizes: &[(u32, u32)],
+) -> Result<Vec<PingpongLine>> {
     let (programs, clock) = (programs.to_vec(), GuestClock::Instructions);
-    let commands = vec![pingpong::in_one_guest(false, limit)];
+    let commands = vec![pingpong::in_one_guest(false, sizes, limit)];
     let guests =
         Session { programs, commands, clock, limit, loud }.play().context("the figures of a guest")?;
-    pingpong::of_one_guest(guests.first().map_or(&[], Vec::as_slice))
+    pingpong::of_one_guest(sizes, guests.first().map_or(&[], Vec::as_slice))
 }
 
 /// The ranks of each run of the suite between two guests, and the launcher's words by which they
@@ -193,9 +208,9 @@ fn in_two_guests(
             "aldis-run -n {ranks}{words} --transport {transport} --output plain --timeout {limit} conformance rank all 0"
         )
     };
-    let [mut first, mut second] = pingpong::in_two_guests();
+    let [mut first, mut second] = pingpong::in_two_guests(across.sizes());
     let bases = first.len();
-    first.push(pingpong::ranks(&hosts(1), limit));
+    first.push(pingpong::ranks(&hosts(1), across.sizes(), limit));
     let suites = suites(across);
     eprintln!(
         "between two guests: {}",
@@ -212,7 +227,8 @@ fn in_two_guests(
     let [first, second] = guests.as_slice() else { bail!("not all guests were run") };
     let ran = first.get(bases + 1..=bases + suites.len()).unwrap_or_default();
     let runs = ran.iter().map(runs).sum::<Result<u64>>()?;
-    let figures = pingpong::of_two_guests(second.get(..bases).unwrap_or_default(), first.get(bases))?;
+    let figures =
+        pingpong::of_two_guests(across.sizes(), second.get(..bases).unwrap_or_default(), first.get(bases))?;
     Ok((runs, figures))
 }
 
