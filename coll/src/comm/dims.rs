@@ -12,9 +12,10 @@ const LEVELS: usize = 32;
 const STEPS: u32 = 1 << 14;
 
 /// Chooses the extents of a grid of `ranks` (MPI_Dims_create, MPI 4.1 section 8.5.2): those that
-/// are given as zero, of which the first ones become the larger. Their sum is as small as it can
-/// be, and of layouts with the same sum the one with the largest smallest extent is taken, as MPICH
-/// does. All others stay. Takes time proportional to the square root of the ranks, a few times.
+/// are given as zero, of which the first ones become the larger. The largest of them is as little
+/// above the smallest as can be; of such layouts the one with the largest first extents is taken, as
+/// MPICH does. All others stay. Takes time proportional to the square root of the ranks, a few
+/// times.
 ///
 /// ```
 /// use aldis_coll::comm::{Dimension, dims_create};
@@ -42,57 +43,62 @@ pub fn dims_create(ranks: u32, dimensions: &mut [Dimension]) -> Result<(), Cause
     Ok(())
 }
 
-/// Falling factors of `number`, `count` of them above one at most, whose sum is the least there is,
-/// and whose smallest is then the largest. Goes through the divisors from the least that can be the
-/// largest factor on, and back where what is left does not divide into smaller ones, or only into
-/// some with a larger sum.
+/// Falling factors of `number`, `count` of them above one at most, of which the first is as little
+/// above the last as can be, and then with the largest first ones. Goes through the divisors from
+/// the least that can be the largest factor on, and back where what is left does not divide into
+/// smaller ones, or only into some that are further apart.
 fn factors(number: u32, count: usize) -> [u32; LEVELS] {
     let (count, mut chosen) = (count.min(LEVELS), [1; LEVELS]);
-    let (mut best, mut best_sum, mut steps) = (chosen, u64::MAX, 0);
-    let (mut level, mut rest, mut sum, mut least) = (0, number, 0, root(number, count));
-    while steps < STEPS || best_sum == u64::MAX {
+    let (mut best, mut best_apart, mut steps) = (chosen, None, 0);
+    let (mut level, mut rest, mut least) = (0, number, root(number, count));
+    while steps < STEPS || best_apart.is_none() {
         steps += 1;
         if level == count {
-            let is_better = (sum, smallest(&best, count)) < (best_sum, smallest(&chosen, count));
-            if is_better {
-                (best, best_sum) = (chosen, sum);
+            let apart = apart(&chosen, count);
+            // A later one of two alike has larger first factors.
+            if best_apart.is_none_or(|best_apart| apart <= best_apart) {
+                (best, best_apart) = (chosen, Some(apart));
             }
         }
         let bound = level.checked_sub(1).and_then(|before| chosen.get(before)).copied().unwrap_or(number);
         let next = match count.saturating_sub(level) {
             0 => None,
             1 => Some(rest),
-            left => divisor(rest, least)
-                .filter(|next| sum + least_sum(rest / next, left - 1) + u64::from(*next) <= best_sum),
+            left => divisor(rest, least).filter(|next| {
+                let first = chosen.first().copied().filter(|_| level > 0).unwrap_or(*next);
+                let apart = first - floor_root(rest / next, left - 1).min(*next);
+                best_apart.is_none_or(|best_apart| apart <= best_apart)
+            }),
         };
         match next.filter(|next| (least..=bound).contains(next)) {
             Some(next) => {
                 if let Some(factor) = chosen.get_mut(level) {
                     *factor = next;
                 }
-                (level, rest, sum) = (level + 1, rest / next, sum + u64::from(next));
+                (level, rest) = (level + 1, rest / next);
                 least = root(rest, count - level);
             }
             None if level == 0 => break,
             None => {
                 level -= 1;
                 let factor = chosen.get_mut(level).map_or(1, |factor| core::mem::replace(factor, 1));
-                (rest, sum, least) = (rest * factor, sum - u64::from(factor), factor + 1);
+                (rest, least) = (rest * factor, factor + 1);
             }
         }
     }
     best
 }
 
-/// Returns the last of the first `count` factors, which is their smallest.
-fn smallest(factors: &[u32; LEVELS], count: usize) -> u32 {
-    count.checked_sub(1).and_then(|last| factors.get(last)).copied().unwrap_or(1)
+/// Returns how far the first of the first `count` factors, which fall, is above the last.
+fn apart(factors: &[u32; LEVELS], count: usize) -> u32 {
+    let chosen = factors.get(..count).unwrap_or_default();
+    chosen.first().zip(chosen.last()).map_or(0, |(first, last)| first - last)
 }
 
-/// A bound that no sum of `count` factors of `number` is below: the sum of equal ones is the least.
-fn least_sum(number: u32, count: usize) -> u64 {
-    let below = u64::from(root(number, count).saturating_sub(1));
-    (count as u64).max(below * count as u64 + 1)
+/// The largest number whose power is not above `number`: the smallest of so many factors of it is
+/// at most that.
+fn floor_root(number: u32, power: usize) -> u32 {
+    root(number.saturating_add(1), power).saturating_sub(1).max(1)
 }
 
 /// The least number whose power is not below `number`.
@@ -147,9 +153,13 @@ mod tests {
         firsts.flat_map(with).collect()
     }
 
-    /// Returns the one with the least sum and then the largest last number.
+    /// Returns the one whose first and last are the least apart, and then with the largest first
+    /// ones.
     fn best(product: u32, count: usize) -> Option<Vec<u32>> {
-        let key = |list: &Vec<u32>| (list.iter().sum::<u32>(), core::cmp::Reverse(list.last().copied()));
+        let key = |list: &Vec<u32>| {
+            let apart = list.first().unwrap() - list.last().unwrap();
+            (apart, core::cmp::Reverse(list.clone()))
+        };
         lists(product, count, product).into_iter().min_by_key(key)
     }
 
@@ -161,13 +171,19 @@ mod tests {
         assert_eq!(create(7, &[0, 3, 0]), Err(Cause::LengthMismatch { left: 7, right: 3 }));
     }
 
-    /// Grids where the layout with the least largest extent is another.
+    /// Grids where the layout with the least largest extent is another, or that with the least sum
+    /// and then the largest smallest extent.
     #[test]
     fn grids_are_those_of_mpich() {
-        for grid in [[21, 16, 15], [26, 16, 15], [27, 20, 20], [33, 24, 24], [38, 24, 21], [46, 28, 27]] {
+        for grid in [[21, 16, 15], [26, 16, 15], [27, 20, 20], [33, 24, 24], [38, 24, 21], [46, 28, 27]]
+            .into_iter()
+            .chain([[24, 21, 13], [27, 25, 11], [35, 27, 13], [32, 27, 17], [52, 51, 29], [56, 54, 31]])
+        {
             assert_eq!(create(grid.iter().product(), &[0; 3]), Ok(grid.to_vec()));
         }
         assert_eq!(create(13104, &[0; 4]), Ok(std::vec![14, 13, 9, 8]));
+        assert_eq!(create(590_520, &[0; 4]), Ok(std::vec![38, 37, 21, 20]));
+        assert_eq!(create(98784, &[0; 5]), Ok(std::vec![14, 14, 9, 8, 7]));
     }
 
     #[test]
