@@ -162,6 +162,26 @@ static void reversed(void) {
     MPI_Type_free(&backwards);
 }
 
+/* Numbers whose width in external32 is another than here (MPI 5.0, 14.5.2). */
+static void external(void) {
+    long given[2] = {-2, 0x01020304}, taken[2] = {0};
+    const unsigned char expected[8] = {0xff, 0xff, 0xff, 0xfe, 1, 2, 3, 4};
+    unsigned char packed[16];
+    MPI_Aint bytes = 0, position = 0;
+    MPI_Pack_external_size("external32", 2, MPI_LONG, &bytes);
+    CHECK(bytes == 8);
+    MPI_Pack_external("external32", given, 2, MPI_LONG, packed, sizeof packed, &position);
+    CHECK(position == 8 && memcmp(packed, expected, 8) == 0);
+    position = 0;
+    MPI_Unpack_external("external32", packed, 8, &position, taken, 2, MPI_LONG);
+    CHECK(taken[0] == given[0] && taken[1] == given[1]);
+    MPI_Pack_external_size("external32", 2, MPI_INT64_T, &bytes);
+    CHECK(bytes == 16);
+    /* In messages both are the same. */
+    shift(given, 2, MPI_LONG, taken, 2, MPI_INT64_T, MPI_STATUS_IGNORE);
+    CHECK(taken[0] == given[0] && taken[1] == given[1]);
+}
+
 static void columns(void) {
     int matrix[4][4], taken[4], sizes[2] = {4, 4}, parts[2] = {2, 2}, starts[2] = {1, 2}, bytes, position = 0;
     char stream[64];
@@ -323,6 +343,7 @@ int main(int argc, char **argv) {
     reduced();
     structures();
     reversed();
+    external();
     columns();
     distributed();
     /* What is sent as one type and received as another is told. */

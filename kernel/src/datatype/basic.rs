@@ -44,11 +44,17 @@ pub enum Basic {
     F32,
     /// `f64` (`MPI_DOUBLE`).
     F64,
+    /// `i64` of which external32 keeps four bytes (`MPI_LONG` where a `long` has eight): one that
+    /// needs more cannot be converted. In messages it is an [`I64`](Self::I64).
+    Long,
+    /// `u64` of which external32 keeps four bytes (`MPI_UNSIGNED_LONG`). In messages it is a
+    /// [`U64`](Self::U64).
+    UnsignedLong,
 }
 
 impl Basic {
     /// All basic types, in the order of their codes.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Byte,
         Self::Bool,
         Self::Char,
@@ -65,6 +71,8 @@ impl Basic {
         Self::Usize,
         Self::F32,
         Self::F64,
+        Self::Long,
+        Self::UnsignedLong,
     ];
 
     /// Bytes in memory on this machine.
@@ -74,7 +82,7 @@ impl Basic {
             Self::Byte | Self::Bool | Self::Char | Self::I8 | Self::U8 => 1,
             Self::I16 | Self::U16 => 2,
             Self::I32 | Self::U32 | Self::F32 | Self::WideChar => 4,
-            Self::I64 | Self::U64 | Self::F64 => 8,
+            Self::I64 | Self::U64 | Self::F64 | Self::Long | Self::UnsignedLong => 8,
             Self::Isize | Self::Usize => size_of::<usize>(),
         }
     }
@@ -83,6 +91,7 @@ impl Basic {
     pub const fn external_size(self) -> usize {
         match self {
             Self::WideChar => 2,
+            Self::Long | Self::UnsignedLong => 4,
             Self::Isize | Self::Usize => 8,
             other => other.size(),
         }
@@ -112,10 +121,30 @@ impl Basic {
             Self::Byte | Self::Bool | Self::Char | Self::I8 | Self::U8 => 1,
             Self::I16 | Self::U16 => align_of::<u16>(),
             Self::I32 | Self::U32 | Self::WideChar => align_of::<u32>(),
-            Self::I64 | Self::U64 => align_of::<u64>(),
+            Self::I64 | Self::U64 | Self::Long | Self::UnsignedLong => align_of::<u64>(),
             Self::F32 => align_of::<f32>(),
             Self::F64 => align_of::<f64>(),
             Self::Isize | Self::Usize => align_of::<usize>(),
+        }
+    }
+
+    /// Returns the type that it is in the signature of a message.
+    pub(super) const fn in_messages(self) -> Self {
+        match self {
+            Self::Long => Self::I64,
+            Self::UnsignedLong => Self::U64,
+            other => other,
+        }
+    }
+
+    /// Returns the type of elements that are all alike in messages, by the bytes of all of them in
+    /// memory and in external32; `None` if they are not alike there.
+    pub(super) const fn of_widths(self, native: u64, external: u64) -> Option<Self> {
+        match self {
+            Self::I64 if external == native / 2 => Some(Self::Long),
+            Self::U64 if external == native / 2 => Some(Self::UnsignedLong),
+            Self::I64 | Self::U64 if external != native => None,
+            other => Some(other),
         }
     }
 
@@ -141,6 +170,6 @@ mod tests {
             assert!(basic.size().is_multiple_of(basic.alignment()));
         }
         assert_eq!(Basic::from_code(0), None);
-        assert_eq!(Basic::from_code(17), None);
+        assert_eq!(Basic::from_code(19), None);
     }
 }

@@ -75,7 +75,8 @@ impl Element {
     /// An element of a packed stream in a form that is not the native one.
     #[inline]
     pub(super) fn of(basic: Basic, form: Form) -> Self {
-        let signed = matches!(basic, Basic::I8 | Basic::I16 | Basic::I32 | Basic::I64 | Basic::Isize);
+        use Basic::{I8, I16, I32, I64, Isize, Long};
+        let signed = matches!(basic, I8 | I16 | I32 | I64 | Isize | Long);
         let begins_high = form.begins_high();
         Self { native: basic.size(), external: basic.packed(form), signed, begins_high }
     }

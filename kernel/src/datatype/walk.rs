@@ -197,9 +197,8 @@ impl<'v> Walk<'v> {
         let layout = &self.view.entry(slot)?.layout;
         let basic = match self.form {
             Form::Native => Basic::Byte,
-            Form::Swapped | Form::Narrow | Form::NarrowSwapped | Form::External32 => {
-                layout.signature.uniform()?
-            }
+            Form::Swapped | Form::Narrow | Form::NarrowSwapped => layout.signature.uniform()?,
+            Form::External32 => layout.signature.uniform()?.of_widths(layout.size, layout.external)?,
         };
         layout.dense.then_some(Leaf { start: layout.true_lb, bytes: layout.size, basic })
     }

@@ -12,7 +12,7 @@ use aldis_kernel::hal::Cause;
 fn external32_is_what_the_standard_says() {
     let mut table = TypeTable::<4, 100>::new();
     let mut types = table.types();
-    let parts: [(Basic, Vec<u8>, &[u8]); 8] = [
+    let parts: [(Basic, Vec<u8>, &[u8]); 10] = [
         (Basic::U16, 0x0102u16.to_ne_bytes().into(), &[1, 2]),
         (Basic::I32, (-2i32).to_ne_bytes().into(), &[0xff, 0xff, 0xff, 0xfe]),
         (Basic::F32, 1.5f32.to_ne_bytes().into(), &[0x3f, 0xc0, 0, 0]),
@@ -21,6 +21,8 @@ fn external32_is_what_the_standard_says() {
         (Basic::WideChar, u32::from('λ').to_ne_bytes().into(), &[0x03, 0xbb]),
         (Basic::Isize, (-3isize).to_ne_bytes().into(), &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfd]),
         (Basic::U64, 0x0102_0304_0506_0708u64.to_ne_bytes().into(), &[1, 2, 3, 4, 5, 6, 7, 8]),
+        (Basic::Long, (-2i64).to_ne_bytes().into(), &[0xff, 0xff, 0xff, 0xfe]),
+        (Basic::UnsignedLong, 0xfedc_ba98u64.to_ne_bytes().into(), &[0xfe, 0xdc, 0xba, 0x98]),
     ];
     let (mut memory, mut fields, mut expected) = (Vec::new(), Vec::new(), Vec::new());
     for (basic, native, external) in &parts {
@@ -37,6 +39,38 @@ fn external32_is_what_the_standard_says() {
     let mut back = vec![0; memory.len()];
     types.unpack(Form::External32, &stream, &mut 1, &mut back, 1, all).unwrap();
     assert_eq!(back, memory);
+}
+
+/// Arrays of what is alike in messages and not in external32, and of both.
+#[test]
+fn long_numbers_are_short_in_external32_in_any_array() {
+    let mut table = TypeTable::<8, 200>::new();
+    let mut types = table.types();
+    for parts in
+        [[Basic::Long; 2], [Basic::I64; 2], [Basic::Long, Basic::I64], [Basic::U64, Basic::UnsignedLong]]
+    {
+        let both = types.structure(&[Field::new(0, parts[0]), Field::new(8, parts[1])]).unwrap();
+        let rows = types.contiguous(3, both).unwrap();
+        let rows = types.commit(rows).unwrap();
+        let numbers: [u64; 6] = core::array::from_fn(|at| 0x0102_0304 + at as u64);
+        let memory: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
+        let expected: Vec<u8> = numbers
+            .iter()
+            .zip(parts.iter().cycle())
+            .flat_map(|(number, part)| number.to_be_bytes()[8 - part.external_size()..].to_vec())
+            .collect();
+        let (mut stream, mut back) = (vec![0; expected.len()], vec![0; memory.len()]);
+        types.pack(Form::External32, &memory, 1, rows, &mut stream, &mut 0).unwrap();
+        assert_eq!(stream, expected, "{parts:?}");
+        types.unpack(Form::External32, &stream, &mut 0, &mut back, 1, rows).unwrap();
+        assert_eq!(back, memory);
+        types.free(rows).unwrap();
+        types.free(both).unwrap();
+    }
+    let wide = (1_u64 << 32).to_ne_bytes();
+    let refused = Cause::Unrepresentable { magnitude: 1 << 32, negative: false, bytes: 4 };
+    let packed = types.pack(Form::External32, &wide, 1, Basic::UnsignedLong, &mut [0; 4], &mut 0);
+    assert_eq!(packed, Err(refused));
 }
 
 /// MPI 4.1, 5.1, first example: a double and a character have an extent of two doubles.

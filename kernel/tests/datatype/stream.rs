@@ -32,6 +32,8 @@ impl FittingMemory {
                 Basic::WideChar => memory.put(place, (u32::from_ne_bytes(number) >> 16).to_ne_bytes()),
                 Basic::Isize => memory.put(place, (i32::from_ne_bytes(number) as isize).to_ne_bytes()),
                 Basic::Usize => memory.put(place, (u32::from_ne_bytes(number) as usize).to_ne_bytes()),
+                Basic::Long => memory.put(place, i64::from(i32::from_ne_bytes(number)).to_ne_bytes()),
+                Basic::UnsignedLong => memory.put(place, u64::from(u32::from_ne_bytes(number)).to_ne_bytes()),
                 _ => {}
             }
         }
@@ -70,6 +72,12 @@ impl FittingMemory {
                 }
                 Basic::Usize if form == Form::External32 => {
                     (usize::from_ne_bytes(word()) as u64).to_ne_bytes().to_vec()
+                }
+                Basic::Long if form == Form::External32 => {
+                    i32::try_from(i64::from_ne_bytes(native.try_into().unwrap())).ok()?.to_ne_bytes().to_vec()
+                }
+                Basic::UnsignedLong if form == Form::External32 => {
+                    u32::try_from(u64::from_ne_bytes(native.try_into().unwrap())).ok()?.to_ne_bytes().to_vec()
                 }
                 Basic::WideChar if form == Form::External32 => {
                     let value = u32::from_ne_bytes(native.try_into().unwrap());

@@ -93,7 +93,7 @@ fn value(basic: Basic, seed: u64, index: u64) -> (Vec<u8>, u64) {
         Basic::U16 | Basic::I16 => ((bits as u16).to_ne_bytes().into(), u64::from(bits as u16)),
         Basic::U32 | Basic::I32 => (small.to_ne_bytes().into(), u64::from(small)),
         Basic::WideChar => ((small & 0xffff).to_ne_bytes().into(), u64::from(small & 0xffff)),
-        Basic::U64 | Basic::I64 => (bits.to_ne_bytes().into(), bits),
+        Basic::U64 | Basic::I64 | Basic::Long | Basic::UnsignedLong => (bits.to_ne_bytes().into(), bits),
         Basic::Usize => ((small as usize).to_ne_bytes().into(), u64::from(small)),
         Basic::Isize => ((narrow as isize).to_ne_bytes().into(), i64::from(narrow).cast_unsigned()),
         Basic::F32 => {

@@ -107,10 +107,10 @@ pub(crate) struct PredefinedType {
 }
 
 const LONG: PredefinedForm =
-    PredefinedForm::Basic(if size_of::<c_long>() == 8 { Basic::I64 } else { Basic::I32 });
+    PredefinedForm::Basic(if size_of::<c_long>() == 8 { Basic::Long } else { Basic::I32 });
 
 const UNSIGNED_LONG: PredefinedForm =
-    PredefinedForm::Basic(if size_of::<c_long>() == 8 { Basic::U64 } else { Basic::U32 });
+    PredefinedForm::Basic(if size_of::<c_long>() == 8 { Basic::UnsignedLong } else { Basic::U32 });
 
 /// A `char` counts as the number that it is in C. MPI has no reductions of it (5.0, 6.9.2), but
 /// programs do, and MPICH and Open MPI let them.
@@ -181,7 +181,7 @@ pub(crate) fn all() -> impl Iterator<Item = PredefinedType> {
     let pairs = named! {
         MPI_FLOAT_INT Pair(Basic::F32, 4), Some(E::FloatInt);
         MPI_DOUBLE_INT Pair(Basic::F64, 8), Some(E::DoubleInt);
-        MPI_LONG_INT Pair(if size_of::<c_long>() == 8 { Basic::I64 } else { Basic::I32 }, size_of::<c_long>()), Some(E::LongInt);
+        MPI_LONG_INT Pair(if size_of::<c_long>() == 8 { Basic::Long } else { Basic::I32 }, size_of::<c_long>()), Some(E::LongInt);
         MPI_2INT Pair(Basic::I32, 4), Some(E::TwoInt);
         MPI_SHORT_INT Pair(Basic::I16, 4), Some(E::ShortInt);
         MPI_LONG_DOUBLE_INT LongPair, Some(E::LongDoubleInt);
