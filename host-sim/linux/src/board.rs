@@ -9,10 +9,11 @@ use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 
-use aldis_hal::{Activity, Operation};
+use aldis_hal::{Activity, Operation, PeerId};
 use aldis_kernel::ContextName;
 use aldis_records::mark::{self, Mark};
 use aldis_records::note::{self, ActivityNote};
+use aldis_sys::{Call, CallFailure, Errno};
 
 use crate::segment::SegmentError;
 
@@ -71,6 +72,9 @@ pub struct StatusBoard {
     current: ActivityNote,
     /// The wait before that.
     previous: ActivityNote,
+    /// The last call of the system that failed for a peer: the peer in the high half, then the
+    /// call's place among all, then the error; zero if none has failed.
+    failed: AtomicU64,
 }
 
 const _: () = assert!(size_of::<StatusBoard>() <= BOARD_BYTES);
@@ -122,6 +126,19 @@ impl StatusBoard {
         self.current.write::<note::Exact>(Noted { activity, since_ns: now_ns, until_ns: 0 });
     }
 
+    /// Notes a call of the system that has failed for a peer.
+    pub fn note_failure(&self, peer: PeerId, failure: CallFailure) {
+        let (call, errno) = (failure.call as u64 & 0xffff, failure.errno as u64 & 0xffff);
+        self.failed.store(u64::from(peer.0) << 32 | call << 16 | errno, Ordering::Relaxed);
+    }
+
+    fn failure(&self) -> Option<(PeerId, CallFailure)> {
+        let word = self.failed.load(Ordering::Relaxed);
+        let call = Call::ALL.get((word >> 16 & 0xffff) as usize).filter(|_| word != 0)?;
+        let errno = Errno::from_raw((word & 0xffff) as i32);
+        Some((PeerId((word >> 32) as u32), CallFailure { call: *call, errno }))
+    }
+
     /// Counts `yields` more hand-overs of the core.
     pub fn count_yields(&self, yields: u64) {
         self.yields.store(self.yields.load(Ordering::Relaxed).wrapping_add(yields), Ordering::Relaxed);
@@ -138,6 +155,7 @@ impl StatusBoard {
             yields: self.yields.load(Ordering::Relaxed),
             current: (current.activity.operation != Operation::None).then_some(current),
             previous: (previous.activity.operation != Operation::None).then_some(previous),
+            failed: self.failure(),
             settled,
             read_ns: now_ns,
         }
@@ -157,6 +175,8 @@ pub struct BoardState {
     pub current: Option<Noted>,
     /// The last wait that ended.
     pub previous: Option<Noted>,
+    /// The last call of the system that failed for a peer, which may be what others have failed of.
+    pub failed: Option<(PeerId, CallFailure)>,
     /// False when the rank died (or is stopped) while it wrote the note.
     pub settled: bool,
     /// The time at which it was read.
@@ -185,6 +205,9 @@ impl fmt::Display for BoardState {
             let waited = TimeSpan(noted.until_ns.saturating_sub(noted.since_ns));
             let ago = TimeSpan(self.read_ns.saturating_sub(noted.until_ns));
             write!(f, "; last: {}, waited {waited}, ended {ago} ago", Sentence(noted.activity))?;
+        }
+        if let Some((peer, failure)) = self.failed {
+            write!(f, "; for {peer}, {failure}")?;
         }
         if !self.settled {
             f.write_str(" (read while it was being rewritten)")?;
@@ -295,6 +318,16 @@ mod tests {
         let state = board.read(5);
         assert!(!state.settled);
         assert!(state.to_string().ends_with("(read while it was being rewritten)"), "{state}");
+    }
+
+    #[test]
+    fn a_call_that_failed_for_a_peer_is_named() {
+        let board = StatusBoard::default();
+        board.enter(LifePhase::Running);
+        let failed = CallFailure { call: Call::Recv, errno: Errno::ECONNRESET };
+        board.note_failure(PeerId(3), failed);
+        assert_eq!(board.read(0).failed, Some((PeerId(3), failed)));
+        assert_eq!(board.read(0).to_string(), "computing; for rank 3, recv failed: Connection reset by peer");
     }
 
     #[test]

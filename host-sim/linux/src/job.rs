@@ -308,7 +308,7 @@ fn assemble(
     let (me, epoch) = (PeerId(rank), Epoch::from_entropy(entropy::random()?));
     let geometry = shape::geometry(segments.mapped.len() as u32, terms.shape);
     let mut inboxes = transport::Inboxes::format(segments, geometry, job, epoch)?;
-    let Reached { far, address, bell } = far(terms, epoch)?;
+    let Reached { far, address, bell } = far(terms, epoch, segments.own()?.board())?;
     let mut card = Card::new(me, epoch, memory.room());
     // What an address cannot be: longer than a card has room for.
     card.address = address.iter().copied().take(ADDRESS_BYTES_MAX).collect();
@@ -346,11 +346,13 @@ fn is_over_verbs(terms: &Terms) -> bool {
 }
 
 /// The transport to ranks with which no memory is shared.
-fn far(terms: &Terms, epoch: Epoch) -> Result<Reached, JoinError> {
+fn far(terms: &Terms, epoch: Epoch, board: &'static StatusBoard) -> Result<Reached, JoinError> {
     if is_over_verbs(terms) {
         return transport::over_verbs(PeerId(terms.label.rank), epoch, terms.label.size);
     }
-    Ok(transport::over_tcp(listen(terms, epoch)?))
+    let mut tcp = listen(terms, epoch)?;
+    tcp.note_failures_on(board);
+    Ok(transport::over_tcp(tcp))
 }
 
 /// Their transport over TCP; a vacant one if there are none.

@@ -23,6 +23,7 @@ use super::socket::{self, Options};
 use super::tls::Tls;
 use super::wire::Moved;
 use super::{COST, TcpIdentity, address};
+use crate::board::StatusBoard;
 
 /// The longest message: a fragment of a long one, with its header.
 pub(super) const MESSAGE_BYTES_MAX: usize = (256 << 10) + DATA_HEADER_BYTES;
@@ -88,6 +89,8 @@ pub(super) struct TcpEngine {
     pub(super) counters: Counters,
     /// The last call that failed here for a peer that is not known, or for all.
     pub(super) failed: Option<CallFailure>,
+    /// The board on which calls that fail for a peer are noted.
+    pub(super) board: Option<&'static StatusBoard>,
 }
 
 impl TcpEngine {
@@ -161,6 +164,7 @@ impl TcpEngine {
             alone: None,
             counters: Counters::default(),
             failed: None,
+            board: None,
         })
     }
 

@@ -67,6 +67,7 @@ use aldis_hal::{Cost, Epoch, PeerId};
 use aldis_sys::CallFailure;
 
 use self::engine::TcpEngine;
+use crate::board::StatusBoard;
 
 pub use self::config::{LINKS_MAX, TcpConfig};
 pub use self::counters::Counters;
@@ -125,6 +126,13 @@ impl Tcp {
     /// Returns the addresses at which it listens.
     pub fn listens_at(&self) -> &[SocketAddr] {
         self.engine.as_ref().map(|engine| &engine.addresses[..]).unwrap_or_default()
+    }
+
+    /// Notes calls of the system that fail for a peer on a board too, which a launcher reads.
+    pub(crate) fn note_failures_on(&mut self, board: &'static StatusBoard) {
+        if let Some(engine) = &mut self.engine {
+            engine.board = Some(board);
+        }
     }
 
     /// The rank that it is of.

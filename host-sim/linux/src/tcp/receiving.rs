@@ -158,6 +158,9 @@ impl TcpEngine {
         if let Some(row) = self.peers.get_mut(peer.index()) {
             row.failed = failure.or(row.failed);
         }
+        if let (Some(board), Some(failure)) = (self.board, failure) {
+            board.note_failure(peer, failure);
+        }
     }
 
     /// A link is over, as the system has refused to move its bytes for too long.

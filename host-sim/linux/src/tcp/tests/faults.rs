@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use aldis_hal::cause::Malformed;
 
 use super::*;
+use crate::board::StatusBoard;
 use crate::tcp::TcpError;
 
 /// The socket of a rank's only open link, to do harm with.
@@ -53,7 +54,14 @@ fn a_reset_is_a_death_and_what_came_before_it_is_delivered() {
     // Its transport must not say bye: it forgets the peer first.
     ranks[1].tcp.quiesce(aldis_hal::transport::Quiesce::Peer(PeerId(0))).unwrap();
     drop(socket);
+    let board: &'static StatusBoard = Box::leak(Box::default());
+    ranks[0].tcp.note_failures_on(board);
     assert_eq!(lost(&mut ranks[..1]), Cause::PeerDead);
+    // Whoever ends this rank before it has told so can read it.
+    assert_eq!(board.read(0).failed, ranks[0].tcp.failures().next());
+    assert!(board.read(0).failed.is_some_and(|(peer, failure)| {
+        (peer, failure.errno) == (PeerId(1), aldis_sys::Errno::ECONNRESET)
+    }));
     assert_eq!(ranks[0].log.messages[1].1, b"last");
     assert_eq!(ranks[0].counters().reset, 1);
     assert_eq!(ranks[0].tcp.short(PeerId(1), b"", b"x"), Post::Never(Cause::PeerDead));
