@@ -13,8 +13,8 @@ const STEPS: u32 = 1 << 14;
 
 /// Chooses the extents of a grid of `ranks` (MPI_Dims_create, MPI 4.1 section 8.5.2): those that
 /// are given as zero, of which the first ones become the larger. The largest of them is as little
-/// above the smallest as can be; of such layouts the one with the largest first extents is taken, as
-/// MPICH does. All others stay. Takes time proportional to the square root of the ranks, a few
+/// above the smallest as can be; of such layouts the one with the largest first extents is taken,
+/// as MPICH does. All others stay. Takes time proportional to the square root of the ranks, a few
 /// times.
 ///
 /// ```
