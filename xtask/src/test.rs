@@ -2,7 +2,7 @@
 //! not be done.
 
 use core::num::NonZero;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::path::PathBuf;
 use std::process::Command;
@@ -237,10 +237,15 @@ fn format() -> Result<Outcome> {
     Ok(Outcome::Passed(String::new()))
 }
 
+/// Features that are linted at once, in those packages that have them: each of them is built without
+/// the others by another step.
+const LINTED_AT_ONCE: [&[&str]; 2] =
+    [&["defmt", "half", "virtio"], &["faults", "planted-bugs", verbs::FEATURE]];
+
 /// Each package of the core by itself, as features that another one happens to turn on would hide
 /// what is wrong without them, and the others together; those of the core once more without what is
-/// on by default, as firmware has them; once more for each feature all packages that have one of
-/// that name, and never with all features, as `defmt` does not link on a host.
+/// on by default, as firmware has them; once more for each feature, or several [at
+/// once](LINTED_AT_ONCE), all packages that have it, and never with all features.
 fn clippy(workspace: &Workspace) -> Result<Outcome> {
     if !has_component("clippy") {
         return Ok(missing_component("clippy"));
@@ -257,13 +262,18 @@ fn clippy(workspace: &Workspace) -> Result<Outcome> {
         lint(&[&package.name], &["--no-default-features"])?;
         runs += 1;
     }
-    for (feature, packages) in features(workspace) {
-        if feature == verbs::FEATURE && !verbs::can_build() {
-            without = ", without verbs: no libibverbs and librdmacm";
-            continue;
-        }
-        let named: Vec<String> = packages.iter().map(|package| format!("{package}/{feature}")).collect();
-        lint(&packages, &["--features", &named.join(",")])?;
+    let mut features = features(workspace);
+    if !verbs::can_build() {
+        features.remove(verbs::FEATURE);
+        without = ", without verbs: no libibverbs and librdmacm";
+    }
+    for group in at_once(features) {
+        let packages: BTreeSet<&str> = group.iter().flat_map(|(_, packages)| packages).copied().collect();
+        let named = |(feature, packages): &(&str, Vec<&str>)| -> Vec<String> {
+            packages.iter().map(|package| format!("{package}/{feature}")).collect()
+        };
+        let named = group.iter().flat_map(named).collect::<Vec<String>>().join(",");
+        lint(&Vec::from_iter(packages), &["--features", &named])?;
         runs += 1;
     }
     Ok(Outcome::Passed(format!("{} packages, {runs} runs{without}", workspace.packages.len())))
@@ -284,6 +294,17 @@ fn features(workspace: &Workspace) -> BTreeMap<&str, Vec<&str>> {
         }
     }
     features
+}
+
+/// Features, and the packages that have them, in groups that are linted at once.
+fn at_once<'w>(mut features: BTreeMap<&'w str, Vec<&'w str>>) -> Vec<Vec<(&'w str, Vec<&'w str>)>> {
+    let mut together = |names: &&[&str]| -> Vec<_> {
+        names.iter().filter_map(|name| features.remove_entry(*name)).collect()
+    };
+    let mut groups: Vec<_> = LINTED_AT_ONCE.iter().map(&mut together).collect();
+    groups.extend(features.into_iter().map(|alone| vec![alone]));
+    groups.retain(|group| !group.is_empty());
+    groups
 }
 
 fn lint(packages: &[&str], flags: &[&str]) -> Result<()> {
@@ -383,6 +404,16 @@ mod tests {
                 files.push(path);
             }
         }
+    }
+
+    #[test]
+    fn every_feature_is_linted_once() {
+        let workspace = Workspace::members().unwrap();
+        let all = features(&workspace);
+        let groups = at_once(all.clone());
+        assert!(groups.len() < all.len() && groups.len() >= LINTED_AT_ONCE.len());
+        assert_eq!(groups.into_iter().flatten().collect::<BTreeMap<_, _>>(), all);
+        assert!(LINTED_AT_ONCE.iter().copied().flatten().all(|name| all.contains_key(name)));
     }
 
     #[test]
