@@ -237,8 +237,8 @@ fn format() -> Result<Outcome> {
     Ok(Outcome::Passed(String::new()))
 }
 
-/// Features that are linted at once, in those packages that have them: each of them is built without
-/// the others by another step.
+/// Features that are linted at once, in those packages that have them: each of them is built
+/// without the others by another step.
 const LINTED_AT_ONCE: [&[&str]; 2] =
     [&["defmt", "half", "virtio"], &["faults", "planted-bugs", verbs::FEATURE]];
 
