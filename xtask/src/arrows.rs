@@ -83,6 +83,7 @@ const HOUSE: &[Floor] = &[
     ("aldis-bench", &["aldis-hal", "aldis-drivers", "aldis-kernel", "aldis-coll", "aldis-linux"]),
     ("aldis-tests", ALL),
     ("aldis-endian", ALL),
+    ("aldis-features", &[]),
     ("aldis-firmware", ALL),
     ("aldis-fuzz", ALL),
     ("aldis-board", ALL),

@@ -237,6 +237,9 @@ fn format() -> Result<Outcome> {
     Ok(Outcome::Passed(String::new()))
 }
 
+/// The package beside which one is built alone, to use what was built for all.
+const FEATURES: &str = "aldis-features";
+
 /// Features that are linted at once, in those packages that have them: each of them is built
 /// without the others by another step.
 const LINTED_AT_ONCE: [&[&str]; 2] =
@@ -312,7 +315,7 @@ fn lint(packages: &[&str], flags: &[&str]) -> Result<()> {
     let mut cargo = workspace::cargo();
     cargo.args(["clippy", "--quiet", "--locked"]).args(packages.iter().flat_map(|package| ["-p", package]));
     // Each is linted where it is named.
-    cargo.args(flags).args(["--no-deps", "--", "-D", "warnings"]);
+    cargo.args(["-p", FEATURES]).args(flags).args(["--no-deps", "--", "-D", "warnings"]);
     shell::run(&mut cargo)
 }
 
@@ -337,7 +340,16 @@ fn tests() -> Result<Outcome> {
     };
     // The kernel once more as firmware has it: without its fast paths and remote memory.
     let mut small = workspace::cargo();
-    small.args(["test", "--locked", "-p", "aldis-kernel", "--no-default-features", "--tests"]);
+    small.args([
+        "test",
+        "--locked",
+        "-p",
+        "aldis-kernel",
+        "-p",
+        FEATURES,
+        "--no-default-features",
+        "--tests",
+    ]);
     let outcomes = [run(&mut cargo), run(&mut small)];
     outcomes.into_iter().collect::<Result<()>>()?;
     Ok(Outcome::Passed(format!("{PROPERTY_SEED}={seed}")))

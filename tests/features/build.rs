@@ -1,0 +1,3 @@
+//! Does nothing: the features of its dependencies are what counts.
+
+fn main() {}
