@@ -120,6 +120,16 @@ fn a_start_that_fails_names_the_call() {
     says(ended, "sigprocmask 1 -> EINVAL", &["sigprocmask failed: Invalid argument"]);
 }
 
+/// Containers may forbid a process to choose its cores.
+#[test]
+fn a_system_that_binds_no_rank_is_told_of_only_if_binding_was_asked_for() {
+    let plan = "launcher:sched_setaffinity@1..=EPERM";
+    let TrialEnd { ended, .. } = Trial::ring("unbound", plan, &["--transport", "shm"]);
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let bound = Trial::ring("bound", plan, &["--transport", "shm", "--bind", "core"]);
+    says(bound, "sched_setaffinity 1 -> EPERM", &["sched_setaffinity failed: Operation not permitted"]);
+}
+
 /// Programs in C make their calls through the same layer.
 #[test]
 fn a_program_in_c_is_right_or_names_the_call() {

@@ -15,7 +15,7 @@ use aldis_sys::process::{
 use aldis_sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, pthread_sigmask, signal};
 use aldis_sys::{Call, Errno};
 
-use crate::messages::{Input, NodeOrder};
+use crate::messages::{Binding, Input, NodeOrder};
 
 /// A rank's process as it was started.
 #[derive(Debug)]
@@ -157,7 +157,7 @@ pub(crate) fn spawn(plan: &SpawnPlan<'_>) -> Result<Spawned, SpawnError> {
     if order.pipes {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
     }
-    let cores = plan.cores.copied();
+    let (cores, binding) = (plan.cores.copied(), order.binding);
     let (launcher, socket) = (getpid(), plan.socket.as_fd());
     let (told, tell) = pipe().map_err(|errno| failed("pipe2", errno.into()))?;
     // SAFETY: the closure makes only system calls that are safe between fork and exec, allocates
@@ -165,7 +165,7 @@ pub(crate) fn spawn(plan: &SpawnPlan<'_>) -> Result<Spawned, SpawnError> {
     unsafe {
         let socket = BorrowedFd::borrow_raw(socket.as_raw_fd());
         command.pre_exec(move || {
-            prepare(launcher, socket, cores.as_ref()).map_err(|(call, errno)| {
+            prepare(launcher, socket, cores.as_ref(), binding).map_err(|(call, errno)| {
                 // If that fails too, it is told of the program alone.
                 let _ = write(&tell, &[call as u8]);
                 errno.into()
@@ -187,7 +187,12 @@ pub(crate) fn spawn(plan: &SpawnPlan<'_>) -> Result<Spawned, SpawnError> {
 
 /// Makes the child what a rank is to be. Makes only calls that are safe between fork and exec, and
 /// allocates nothing.
-fn prepare(launcher: Pid, socket: BorrowedFd<'_>, cores: Option<&CpuSet>) -> Result<(), (Call, Errno)> {
+fn prepare(
+    launcher: Pid,
+    socket: BorrowedFd<'_>,
+    cores: Option<&CpuSet>,
+    binding: Binding,
+) -> Result<(), (Call, Errno)> {
     let at = |call| move |errno| (call, errno);
     set_pdeathsig(Signal::SIGKILL).map_err(at(Call::Prctl))?;
     if getppid() != launcher {
@@ -202,7 +207,11 @@ fn prepare(launcher: Pid, socket: BorrowedFd<'_>, cores: Option<&CpuSet>) -> Res
         unsafe { signal(forwarded, SigHandler::SigDfl) }.map_err(at(Call::Sigaction))?;
     }
     if let Some(cores) = cores {
-        sched_setaffinity(Pid::from_raw(0), cores).map_err(at(Call::SchedSetaffinity))?;
+        let bound = sched_setaffinity(Pid::from_raw(0), cores).map_err(at(Call::SchedSetaffinity));
+        // A container may forbid it, which is no reason to refuse a job that has not asked for it.
+        if binding == Binding::Core {
+            bound?;
+        }
     }
     fcntl(socket, FcntlArg::F_SETFD(FdFlag::empty())).map_err(at(Call::Fcntl))?;
     Ok(())
