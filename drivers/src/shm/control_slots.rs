@@ -256,6 +256,7 @@ impl<O: SlotOrders> Theirs<O> {
     }
 
     /// The word by which the owner's distance is measured, whatever communicator has the set.
+    #[cfg(not(loom))]
     pub(super) fn probe(&self) -> &Word {
         // SAFETY: `at`'s caller vouched for the place.
         unsafe { &(*self.place.control).probe }
@@ -492,6 +493,7 @@ impl<O: SlotOrders> Own<O> {
     }
 
     /// Changes the word by which others measure how far away this rank is.
+    #[cfg(not(loom))]
     pub(super) fn change_probe(&self, value: u32) {
         self.control().probe.store(value, Ordering::Relaxed);
     }

@@ -35,9 +35,35 @@ pub struct Geometry {
     /// Bytes of a block, a multiple of 64: 64..=[`BLOCK_BYTES_MAX`](Self::BLOCK_BYTES_MAX).
     pub block_bytes: u32,
     /// Sets of control slots for collectives, a communicator
-    /// each: 0..=[`SETS_MAX`](Self::SETS_MAX). 83,328 bytes each, and eight chunks as large as a
-    /// block.
+    /// each: 0..=[`SETS_MAX`](Self::SETS_MAX). 83,328 bytes each, and [chunks](Self::chunks): eight
+    /// as large as a block, or 2 MiB where ranks are few and blocks are large.
     pub sets: u32,
+}
+
+/// Bytes of all chunks of a set where ranks are few. More than a core has in caches of its own: a
+/// chunk that is written again has gone to a cache that cores share, and that is cheaper to write
+/// than one whose lines two cores have in their own. Of the sizes that fit into those, only 8 KiB
+/// are as cheap.
+const RING_BYTES: u32 = 2 << 20;
+
+/// Ranks that are few.
+const FEW_PEERS: u32 = 8;
+
+/// The bytes from which on a block is large.
+const LARGE_BLOCK_BYTES: u32 = 8 << 10;
+
+/// Bytes of a chunk at most that two ranks pass each other: one writes the next one while the other
+/// reads. Where there are more a chunk has a part for each.
+const CHUNK_BYTES_OF_TWO: u32 = 8 << 10;
+
+/// The sizes of a set.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SetSizes {
+    /// Chunks, a power of two.
+    pub(super) chunks: u32,
+    pub(super) chunk_bytes: u32,
+    /// Bytes of the whole set.
+    pub(super) bytes: u64,
 }
 
 impl Geometry {
@@ -57,8 +83,8 @@ impl Geometry {
     pub const SETS_MAX: u32 = if cfg!(target_pointer_width = "64") { 8 } else { 0 };
     /// Control slots of a set, and so the most collectives of one communicator under way at a time.
     pub const CONTROL_SLOTS: u32 = 8;
-    /// Chunks of a set.
-    pub const CHUNKS: u32 = 8;
+    /// Chunks of a set at least.
+    pub const CHUNKS_MIN: u32 = 8;
 
     /// Checks that an inbox can be divided like this.
     ///
@@ -111,7 +137,8 @@ impl Geometry {
     /// Header, doorbells, a lane for each rank but the owner, and sets; of numbers within their
     /// bounds, so that it fits.
     const fn bytes(&self) -> u64 {
-        let sets = if Self::SETS_MAX > 0 { (self.sets as u64).wrapping_mul(self.set_bytes()) } else { 0 };
+        let sets =
+            if Self::SETS_MAX > 0 { (self.sets as u64).wrapping_mul(self.set_sizes().bytes) } else { 0 };
         self.sets_at().wrapping_add(sets)
     }
 
@@ -124,16 +151,28 @@ impl Geometry {
     pub(super) const CONTROL_SLOT_BYTES: u64 =
         (Self::CONTROL_SLOTS + super::control_slots::PLACES) as u64 * super::control_slots::BYTES as u64;
 
-    /// Bytes of a set: its progress record, slots and chunks.
-    const fn set_bytes(&self) -> u64 {
-        SLOT_BYTES as u64 + Self::CONTROL_SLOT_BYTES + Self::CHUNKS as u64 * self.block_bytes as u64
+    /// Returns true if ranks are few and blocks are large.
+    const fn has_large_rings(&self) -> bool {
+        self.peers <= FEW_PEERS && self.block_bytes >= LARGE_BLOCK_BYTES
     }
 
-    /// Offset of the progress record of `set` from the first set's; its slots follow, and those its
-    /// chunks. Within the inbox for a checked geometry and a set below `sets`.
-    #[inline]
-    pub(super) const fn set_at(&self, set: u32) -> usize {
-        (set as u64).wrapping_mul(self.set_bytes()) as usize
+    /// Bytes of a chunk.
+    pub const fn chunk_bytes(&self) -> u32 {
+        let is_pair = self.peers <= 2 && self.block_bytes > CHUNK_BYTES_OF_TWO;
+        if is_pair { CHUNK_BYTES_OF_TWO } else { self.block_bytes }
+    }
+
+    /// Chunks of a set, a power of two.
+    pub const fn chunks(&self) -> u32 {
+        let most = if self.has_large_rings() { RING_BYTES / self.chunk_bytes() } else { 0 };
+        if most > Self::CHUNKS_MIN { 1 << most.ilog2() } else { Self::CHUNKS_MIN }
+    }
+
+    /// Returns the sizes of a set, of which its progress record comes first, then slots and chunks.
+    pub(super) const fn set_sizes(&self) -> SetSizes {
+        let (chunks, chunk_bytes) = (self.chunks(), self.chunk_bytes());
+        let beside = SLOT_BYTES as u64 + Self::CONTROL_SLOT_BYTES;
+        SetSizes { chunks, chunk_bytes, bytes: beside + chunks as u64 * chunk_bytes as u64 }
     }
 
     /// Lines of doorbells; none while every ring is scanned.

@@ -11,7 +11,7 @@ use crate::sync::{Ordering, Word};
 const MAGIC: u32 = u32::from_le_bytes(*b"ALDI");
 
 /// Version of the layout and of the ring protocol.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// Words of the header.
 const HEADER_WORDS: usize = LINE_BYTES as usize / 4;

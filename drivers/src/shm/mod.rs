@@ -13,7 +13,7 @@
 //! | per sender: ring of `slots` slots, and two ping-pong slots | 128 each | the sender |
 //! | per sender: credit line | 128 | the owner |
 //! | per sender: `blocks` blocks | `block_bytes` each | the sender, and the owner its answers |
-//! | per set of control slots: progress, slots, chunks | 128; 128, `block_bytes` each | the owner |
+//! | per set of control slots: progress, slots, chunks | 128; 8320, `chunk_bytes` | the owner |
 //!
 //! All control words are little-endian and 32 bits wide, so that a Cortex-M and a server can share
 //! one.
@@ -40,7 +40,8 @@
 //! way round. A collective of the ranks of a node writes what a rank contributes once, into its own
 //! inbox, and all other ranks read it there ([`aldis_hal::shared_control`] has the rules). A set
 //! says how far its owner has come and has [`Geometry::CONTROL_SLOTS`] slots and
-//! [`Geometry::CHUNKS`] chunks, the same memory however many ranks there are.
+//! [`Geometry::chunks`] chunks: the same memory however many ranks there are, and more where they
+//! are few.
 //!
 //! # What is validated
 //!

@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 use aldis_hal::{Cause, Epoch, PeerId};
 
 use super::control_slots::{self, Own, Theirs};
-use super::geometry::{BELLS_A_LINE, Geometry, Identity, PING_PONG_SLOTS, SLOT_BYTES, place_of};
+use super::geometry::{BELLS_A_LINE, Geometry, Identity, PING_PONG_SLOTS, SLOT_BYTES, SetSizes, place_of};
 use super::header::{self, InboxHeader};
 use super::lane::Lane;
 use super::memory::{Credit, Slot};
@@ -111,6 +111,8 @@ pub(super) struct Inbox<'m> {
     pub(super) geometry: Geometry,
     pub(super) identity: Identity,
     start: u32,
+    /// Sizes of sets, where there are any.
+    pub(super) set_sizes: [SetSizes; (Geometry::SETS_MAX > 0) as usize],
 }
 
 impl<'m> Inbox<'m> {
@@ -122,7 +124,8 @@ impl<'m> Inbox<'m> {
     #[inline(never)]
     pub(super) fn open(region: Region<'m>) -> Result<Self, Cause> {
         let (geometry, identity, start) = region.header()?.read::<header::Exact>(region.len)?;
-        Ok(Self { region, geometry, identity, start })
+        let set_sizes = core::array::from_fn(|_| geometry.set_sizes());
+        Ok(Self { region, geometry, identity, start, set_sizes })
     }
 
     /// Returns the place of `sender`'s lane. `sender` is a rank of the geometry other than the
@@ -193,7 +196,8 @@ impl<'m> Inbox<'m> {
     /// Returns the place of a set in an inbox of this geometry whose first one is at `sets`.
     #[inline]
     fn set(&self, sets: *const u8, set: u32) -> Option<control_slots::SetPlace> {
-        place_of_set(self.geometry, sets, set)
+        let sizes = self.set_sizes.first()?;
+        if set < self.geometry.sets { Some(place_of_set(*sizes, sets, set)) } else { None }
     }
 
     fn memory(&self) -> InboxParts {
@@ -281,8 +285,8 @@ impl InboxParts {
             }
         }
         let sets = self.at(self.geometry.sets_at() as usize);
-        let place = |set| place_of_set(self.geometry, sets, set);
-        for place in (0..self.geometry.sets.min(Geometry::SETS_MAX)).filter_map(place) {
+        let place = |set| place_of_set(self.geometry.set_sizes(), sets, set);
+        for place in (0..self.geometry.sets.min(Geometry::SETS_MAX)).map(place) {
             // SAFETY: a set of the geometry, in a region that is long enough for it; none is in
             // use yet, and no rank reads there.
             unsafe { Own::<control_slots::Exact>::at(place).open(0, start, 0) };
@@ -290,21 +294,18 @@ impl InboxParts {
     }
 }
 
-/// Returns the place of a set of control slots in an inbox whose first one is at `sets`.
+/// Returns the place of a set of these sizes in an inbox whose first one is at `sets`.
 #[inline]
-fn place_of_set(geometry: Geometry, sets: *const u8, set: u32) -> Option<control_slots::SetPlace> {
-    if set >= geometry.sets {
-        return None;
-    }
-    let control = sets.cast_mut().wrapping_add(geometry.set_at(set));
+fn place_of_set(sizes: SetSizes, sets: *const u8, set: u32) -> control_slots::SetPlace {
+    let control = sets.cast_mut().wrapping_add((sizes.bytes as usize).wrapping_mul(set as usize));
     let slots = control.wrapping_add(SLOT_BYTES as usize);
     let chunks = slots.wrapping_add(Geometry::CONTROL_SLOT_BYTES as usize);
-    Some(control_slots::SetPlace {
+    control_slots::SetPlace {
         control: control.cast_const().cast(),
         slots: slots.cast_const().cast(),
         chunks,
         size: Geometry::CONTROL_SLOTS,
-        depth: Geometry::CHUNKS,
-        chunk_bytes: geometry.block_bytes,
-    })
+        depth: sizes.chunks,
+        chunk_bytes: sizes.chunk_bytes,
+    }
 }

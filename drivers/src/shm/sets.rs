@@ -84,13 +84,14 @@ impl Shm<'_> {
 impl SharedControl for Shm<'_> {
     #[inline]
     fn shape(&self) -> ControlSlotsShape {
-        let Geometry { sets, block_bytes, .. } = self.inbox.geometry;
+        let sizes = self.inbox.set_sizes.first();
+        let (chunks, chunk_bytes) = sizes.map_or((0, 0), |sizes| (sizes.chunks, sizes.chunk_bytes));
         ControlSlotsShape {
-            sets,
+            sets: self.inbox.geometry.sets,
             slots: Geometry::CONTROL_SLOTS,
             slot_bytes: SLOT_PAYLOAD as u32,
-            chunks: Geometry::CHUNKS,
-            chunk_bytes: block_bytes,
+            chunks,
+            chunk_bytes,
         }
     }
 

@@ -6,7 +6,7 @@
 //!
 //! | ranks | slots | blocks | a lane | the node |
 //! |---|---|---|---|---|
-//! | 1..=8 | 128 | 16 x 32 KiB | 528 KiB | up to 38 MiB |
+//! | 1..=8 | 128 | 16 x 32 KiB | 528 KiB | up to 96 MiB |
 //! | 9..=16 | 64 | 8 x 32 KiB | 264 KiB | up to 79 MiB |
 //! | 17..=32 | 64 | 8 x 16 KiB | 136 KiB | up to 150 MiB |
 //! | 33..=64 | 32 | 8 x 8 KiB | 68 KiB | up to 288 MiB |
@@ -58,7 +58,8 @@ impl NodePlan {
 }
 
 /// Sets of control slots: the world and three more communicators have collectives by them. A set
-/// takes 81 KiB and eight blocks of each rank, 1.3 MiB for all of them in a job of up to 16 ranks.
+/// takes 81 KiB of each rank and chunks: 2 MiB of them in a job of up to 8 ranks, eight blocks in
+/// a larger one.
 const SETS: u32 = 4;
 
 /// The driver's form of a shape.

@@ -71,6 +71,16 @@ fn what_the_system_refuses_goes_in_fragments_and_explain_says_so() {
     assert!(protocol(&said, "rendezvous by fragments").ends_with("taken"), "{said}");
 }
 
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn the_distance_that_is_given_is_explained() {
+    for (value, says) in [("near", "written through the caches"), ("far", "written past the caches")] {
+        let (code, said) = exchange(&[("ALDIS_DISTANCE", value)]);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains(&format!("; {value}, as given: {says}")), "{said}");
+    }
+}
+
 #[test]
 fn arenas_are_read_where_they_are_mapped() {
     for cma in ["on", "read", "off"] {

@@ -117,7 +117,7 @@ proptest! {
         let number = (0..begun).map(|_| shm.begin(0)).last().unwrap();
         let first = shm.take_chunks(0, number).unwrap();
         shm.run(0, first, 100);
-        let set = GEOMETRY.sets_at() as usize + GEOMETRY.set_at(0);
+        let set = GEOMETRY.sets_at() as usize;
         let slot = set + SLOTS + SLOT * (number % Geometry::CONTROL_SLOTS) as usize;
         for (offset, value) in [(FINISHED, finished), (FILLED, filled), (DONE, done)] {
             world.set_word(0, set + offset, start.wrapping_add(value));
@@ -145,7 +145,7 @@ proptest! {
             match world.ranks[1].chunk(0, position, PeerId(0)) {
                 Ok(None) => prop_assert!(context != CONTEXT || past as i32 <= 0),
                 Ok(Some(chunk)) => {
-                    prop_assert!((1..=Geometry::CHUNKS).contains(&past));
+                    prop_assert!((1..=GEOMETRY.chunks()).contains(&past));
                     prop_assert!(chunk.len() == 128 && is_within(&world, 0, chunk.as_ptr(), 128));
                 }
                 Err(cause) => prop_assert_eq!(cause, Cause::Malformed(Malformed::Credit)),
@@ -167,7 +167,7 @@ proptest! {
         for position in (0..100).map(|index| first.wrapping_add(index)) {
             let Some(chunk) = world.ranks[1].fill(0, position) else { continue };
             let (at, len) = (chunk.bytes.as_ptr(), chunk.bytes.len());
-            prop_assert!(position.wrapping_sub(first) < Geometry::CHUNKS && len == 128);
+            prop_assert!(position.wrapping_sub(first) < GEOMETRY.chunks() && len == 128);
             prop_assert!(is_within(&world, 1, at, len));
         }
     }

@@ -131,6 +131,20 @@ fn geometries_are_checked() {
         2 * (128 + 10 * 8320 + 8 * 128),
         "a set's slots with two places, and chunks as large as blocks"
     );
+    for (peers, block_bytes, chunks, chunk_bytes) in [
+        (2, 32 << 10, 256, 8 << 10),
+        (8, 32 << 10, 64, 32 << 10),
+        (3, (8 << 10) + 64, 128, (8 << 10) + 64),
+        (9, 32 << 10, 8, 32 << 10),
+        (2, (8 << 10) - 64, 8, (8 << 10) - 64),
+        (4, 1 << 25, 8, 1 << 25),
+    ] {
+        let geometry = Geometry { peers, block_bytes, sets: 1, ..SMALL };
+        let without = Geometry { sets: 0, ..geometry };
+        assert_eq!((geometry.chunks(), geometry.chunk_bytes()), (chunks, chunk_bytes), "{geometry:?}");
+        let set = geometry.inbox_bytes() - without.inbox_bytes();
+        assert_eq!(set, 128 + 10 * 8320 + chunks as usize * chunk_bytes as usize);
+    }
     let max = Geometry { peers: 1 << 16, slots: 1 << 14, blocks: 32, block_bytes: 1 << 25, sets: 0 };
     assert_eq!(max.check().is_ok(), usize::BITS == 64);
     let absurd = Geometry { peers: huge, slots: huge, blocks: huge, block_bytes: huge, sets: 0 };
