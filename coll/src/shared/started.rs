@@ -8,6 +8,10 @@ use super::chunks::ChunkRun;
 use super::drive::serves;
 use super::{Contributions, NeighborExchange, Portions, Role, Stopped, Task};
 
+/// Bytes of the longest block that is written ahead: what is longer the other rank copies once,
+/// from where it stands.
+const AHEAD_BYTES_MAX: usize = 128 << 10;
+
 /// The role of a rank in a collective that is started.
 pub(crate) enum StartedRole<'m> {
     /// In one on data that are one stretch.
@@ -37,9 +41,12 @@ impl<'m> StartedRole<'m> {
     /// Returns true if every rank can write all of its chunks before another has read any.
     fn writes_ahead(&self, shape: &ControlSlotsShape) -> bool {
         let Ok(Some(run)) = self.run(shape) else { return false };
-        let of_bytes = |bytes: usize| u32::try_from(bytes.div_ceil(run.segment.max(1))).ok();
+        let of_bytes = |bytes: usize| {
+            let segments = u32::try_from(bytes.div_ceil(run.segment.max(1)));
+            segments.ok().filter(|_| bytes <= AHEAD_BYTES_MAX)
+        };
         let positions = match self {
-            Self::Stretch(task) => task.positions(&run),
+            Self::Stretch(task) => task.positions(&run).filter(|_| task.bytes <= 2 * AHEAD_BYTES_MAX),
             Self::Blocks(portions) => of_bytes(portions.longest_bytes),
             Self::Neighbors(exchange) => of_bytes(exchange.task().bytes),
         };

@@ -47,6 +47,10 @@ pub(super) const SLOT_PAYLOAD: usize = BYTES - 16;
 /// Places beside the slots in which long payloads stand in turn.
 pub(super) const PLACES: u32 = 2;
 
+/// Bytes between the slots and the chunks: a probe with lines around it that no rank touches, since
+/// a processor fetches neighbours of lines that it uses.
+pub(super) const PROBE_BYTES: usize = 512;
+
 /// Bytes of a payload from which on it stands in such a place, if that is free.
 const PLACED_BYTES_MIN: usize = if cfg!(loom) { 16 } else { 2048 };
 
@@ -81,11 +85,7 @@ pub(super) struct SetControl {
     done: Word,
     /// The ranks that the owner counts before it writes again, a bit each.
     members: [Word; 2],
-    _rest: [u64; 5],
-    /// A word that the owner changes now and then, on a line of its own, by which others measure
-    /// how far away it is.
-    probe: Word,
-    _neighbour: [u64; 7],
+    _neighbour: [u64; 11],
 }
 
 #[cfg(not(loom))]
@@ -109,8 +109,7 @@ impl SetControl {
         let word = || Word::new(start);
         let members = [Word::new(0), Word::new(0)];
         let (floor, filled, done) = (word(), word(), word());
-        let (probe, context) = (Word::new(0), Word::new(context));
-        Self { context, floor, filled, done, members, _rest: [0; 5], probe, _neighbour: [0; 7] }
+        Self { context: Word::new(context), floor, filled, done, members, _neighbour: [0; 11] }
     }
 }
 
@@ -166,6 +165,13 @@ impl SetPlace {
     /// not used.
     fn placed(&self, number: u32) -> *const ControlSlot {
         self.slots.wrapping_add(self.size.wrapping_add(number & (PLACES - 1)) as usize)
+    }
+
+    /// The word that the owner changes now and then, by which others measure how far away it is:
+    /// in the middle of the bytes before the chunks.
+    #[cfg(not(loom))]
+    fn probe(&self) -> *const Word {
+        self.chunks.wrapping_sub(PROBE_BYTES / 2).cast_const().cast()
     }
 
     fn chunk(&self, position: u32) -> *mut u8 {
@@ -259,7 +265,7 @@ impl<O: SlotOrders> Theirs<O> {
     #[cfg(not(loom))]
     pub(super) fn probe(&self) -> &Word {
         // SAFETY: `at`'s caller vouched for the place.
-        unsafe { &(*self.place.control).probe }
+        unsafe { &*self.place.probe() }
     }
 
     /// Returns what its owner has finished and is done with; as little as can be before it has
@@ -495,7 +501,8 @@ impl<O: SlotOrders> Own<O> {
     /// Changes the word by which others measure how far away this rank is.
     #[cfg(not(loom))]
     pub(super) fn change_probe(&self, value: u32) {
-        self.control().probe.store(value, Ordering::Relaxed);
+        // SAFETY: `at`'s caller vouched for the place.
+        unsafe { (*self.place.probe()).store(value, Ordering::Relaxed) };
     }
 
     /// Notes that a collective is finished here.

@@ -7,7 +7,7 @@
 //! load takes of a line that the peer has written since this rank last looked at it.
 //!
 //! Two lines are looked at: a lane's credit as its receiver returned it, when room is looked for
-//! and at every [`BLOCKS_A_LOOK`]-th block; and the probe beside a set's progress record, at the
+//! and at every [`BLOCKS_A_LOOK`]-th block; and the probe of a set of control slots, at the
 //! first collectives that pass chunks and then at every [`CALLS_A_LOOK`]-th.
 //!
 //! No short message is timed, and no message is longer under way than that one load takes. The
@@ -76,6 +76,9 @@ pub(super) struct LaneDistance {
     against: u8,
     /// Looks for room.
     looks: u8,
+    /// True if the last message in a block came in one of those that this rank writes, so that its
+    /// lines are here.
+    is_warm: bool,
     /// The credit and the probe as last seen.
     credit: u32,
     probe: u32,
@@ -84,7 +87,7 @@ pub(super) struct LaneDistance {
 impl LaneDistance {
     /// Nothing is known. All-zero.
     pub(super) const UNKNOWN: Self =
-        Self { estimate: Estimate::Unknown, against: 0, looks: 0, credit: 0, probe: 0 };
+        Self { estimate: Estimate::Unknown, against: 0, looks: 0, is_warm: false, credit: 0, probe: 0 };
 
     /// The distance given instead of a measured one.
     pub(super) fn given(distance: Distance) -> Self {
@@ -104,7 +107,17 @@ impl LaneDistance {
     /// those for afar: to be wrong in that costs less.
     #[inline(always)]
     pub(super) fn store(&self) -> Store {
-        if MEASURES && self.estimate != Estimate::Near { Store::Past } else { Store::Plain }
+        let is_past = MEASURES && self.estimate != Estimate::Near && !self.is_warm;
+        if is_past { Store::Past } else { Store::Plain }
+    }
+
+    /// Records that an answer has come in a block that this rank writes, or that it has written
+    /// one.
+    #[inline(always)]
+    pub(super) fn set_warm(&mut self, is_warm: bool) {
+        if MEASURES {
+            self.is_warm = is_warm;
+        }
     }
 
     /// Takes a load of so many ticks, beside those of the measurement itself, into account.

@@ -2,6 +2,8 @@
 
 use aldis_hal::{Cause, Epoch, PeerId};
 
+use super::control_slots;
+
 /// Bytes of a cache line, the unit of everything here: on x86-64 and most others one line moves as
 /// a whole. Where lines are shorter or longer the layout stays right and is merely less fast.
 pub(super) const LINE_BYTES: u32 = 64;
@@ -35,7 +37,7 @@ pub struct Geometry {
     /// Bytes of a block, a multiple of 64: 64..=[`BLOCK_BYTES_MAX`](Self::BLOCK_BYTES_MAX).
     pub block_bytes: u32,
     /// Sets of control slots for collectives, a communicator
-    /// each: 0..=[`SETS_MAX`](Self::SETS_MAX). 83,328 bytes each, and [chunks](Self::chunks): eight
+    /// each: 0..=[`SETS_MAX`](Self::SETS_MAX). 83,840 bytes each, and [chunks](Self::chunks): eight
     /// as large as a block, or 2 MiB where ranks are few and blocks are large.
     pub sets: u32,
 }
@@ -149,7 +151,7 @@ impl Geometry {
 
     /// Bytes of the control slots of a set, with the places beside them.
     pub(super) const CONTROL_SLOT_BYTES: u64 =
-        (Self::CONTROL_SLOTS + super::control_slots::PLACES) as u64 * super::control_slots::BYTES as u64;
+        (Self::CONTROL_SLOTS + control_slots::PLACES) as u64 * control_slots::BYTES as u64;
 
     /// Returns true if ranks are few and blocks are large.
     const fn has_large_rings(&self) -> bool {
@@ -171,7 +173,7 @@ impl Geometry {
     /// Returns the sizes of a set, of which its progress record comes first, then slots and chunks.
     pub(super) const fn set_sizes(&self) -> SetSizes {
         let (chunks, chunk_bytes) = (self.chunks(), self.chunk_bytes());
-        let beside = SLOT_BYTES as u64 + Self::CONTROL_SLOT_BYTES;
+        let beside = SLOT_BYTES as u64 + Self::CONTROL_SLOT_BYTES + control_slots::PROBE_BYTES as u64;
         SetSizes { chunks, chunk_bytes, bytes: beside + chunks as u64 * chunk_bytes as u64 }
     }
 

@@ -299,7 +299,7 @@ impl InboxParts {
 fn place_of_set(sizes: SetSizes, sets: *const u8, set: u32) -> control_slots::SetPlace {
     let control = sets.cast_mut().wrapping_add((sizes.bytes as usize).wrapping_mul(set as usize));
     let slots = control.wrapping_add(SLOT_BYTES as usize);
-    let chunks = slots.wrapping_add(Geometry::CONTROL_SLOT_BYTES as usize);
+    let chunks = slots.wrapping_add(Geometry::CONTROL_SLOT_BYTES as usize + control_slots::PROBE_BYTES);
     control_slots::SetPlace {
         control: control.cast_const().cast(),
         slots: slots.cast_const().cast(),

@@ -235,6 +235,7 @@ fn drain<S: Sink>(lane: &mut Lane, burst: Burst, sink: &mut S) -> (u32, Option<M
             NextMessage::Lent(block, len, head) => {
                 let start = lane.outgoing.blocks().wrapping_add(block as usize * block_bytes as usize);
                 lane.outgoing.answered();
+                lane.distance.set_warm(true);
                 // SAFETY: as above, in the peer's region: the lane back has the same geometry. As a
                 // sender the block is this side's, which fills none while the message is borrowed.
                 (unsafe { slice::from_raw_parts(start.cast_const(), len as usize) }, None, head)
@@ -360,8 +361,11 @@ impl Transport for Shm<'_> {
         if MEASURES && large && lane.outgoing.position().is_multiple_of(BLOCKS_A_LOOK) {
             lane.look_at_credit(&self.gauge);
         }
-        // The lines of a block that is held are here.
+        // The lines of a block that is held are here, or that an answer has come in.
         let store = if held.is_some() { Store::Plain } else { lane.distance.store() };
+        if large {
+            lane.distance.set_warm(false);
+        }
         let Lane { outgoing, incoming, .. } = lane;
         let blocks = if held.is_some() { incoming.blocks().cast_mut() } else { outgoing.blocks() };
         let block = match held.or_else(|| outgoing.free_block()) {

@@ -128,7 +128,7 @@ fn geometries_are_checked() {
     let with = Geometry { sets: 2, ..SMALL }.inbox_bytes() - SMALL.inbox_bytes();
     assert_eq!(
         with,
-        2 * (128 + 10 * 8320 + 8 * 128),
+        2 * (128 + 10 * 8320 + 512 + 8 * 128),
         "a set's slots with two places, and chunks as large as blocks"
     );
     for (peers, block_bytes, chunks, chunk_bytes) in [
@@ -143,7 +143,7 @@ fn geometries_are_checked() {
         let without = Geometry { sets: 0, ..geometry };
         assert_eq!((geometry.chunks(), geometry.chunk_bytes()), (chunks, chunk_bytes), "{geometry:?}");
         let set = geometry.inbox_bytes() - without.inbox_bytes();
-        assert_eq!(set, 128 + 10 * 8320 + chunks as usize * chunk_bytes as usize);
+        assert_eq!(set, 128 + 10 * 8320 + 512 + chunks as usize * chunk_bytes as usize);
     }
     let max = Geometry { peers: 1 << 16, slots: 1 << 14, blocks: 32, block_bytes: 1 << 25, sets: 0 };
     assert_eq!(max.check().is_ok(), usize::BITS == 64);
