@@ -13,7 +13,7 @@
 //! | per sender: ring of `slots` slots, and two ping-pong slots | 128 each | the sender |
 //! | per sender: credit line | 128 | the owner |
 //! | per sender: `blocks` blocks | `block_bytes` each | the sender, and the owner its answers |
-//! | per set: progress, slots, probe, chunks | 128; 8320 each; 512; `chunk_bytes` each | the owner |
+//! | per set: progress, slots, probe, chunks | 128; 8320 each; 512; chunk bytes | the owner |
 //!
 //! All control words are little-endian and 32 bits wide, so that a Cortex-M and a server can share
 //! one.
