@@ -119,7 +119,7 @@ const STEPS: [Step; 28] = {
         // The longest first, so that both lanes have work to the end.
         Step { full: Some(|_| fuzz::step_in_full()), ..step("fuzz", Background, |_| fuzz::step()) },
         Step { full: Some(miri::step_in_full), ..step("miri", Background, miri::step) },
-        step("loom", Background, loom),
+        Step { full: Some(loom_in_full), ..step("loom", Background, loom) },
         Step { full: Some(sanitizers::step_in_full), ..step("sanitizers", Background, sanitizers::step) },
         step("instructions", Background, |_| bench::hold_instructions()),
         step("firmware", Background, firmware::step),
@@ -387,6 +387,15 @@ fn planted() -> Result<Outcome> {
 /// The lock-free structures under every interleaving. A folder of its own, because the flag
 /// rebuilds everything.
 fn loom(workspace: &Workspace) -> Result<Outcome> {
+    explore(workspace, &[])
+}
+
+/// With the models that take minutes.
+fn loom_in_full(workspace: &Workspace) -> Result<Outcome> {
+    explore(workspace, &["--include-ignored"])
+}
+
+fn explore(workspace: &Workspace, options: &[&str]) -> Result<Outcome> {
     let mut models = 0;
     for package in ["aldis-drivers", "aldis-records"] {
         let mut cargo = workspace::cargo();
@@ -394,7 +403,7 @@ fn loom(workspace: &Workspace) -> Result<Outcome> {
         // As few units as there are cores: each more is more work.
         cargo.args(["--config", "profile.release.codegen-units=2"]);
         cargo.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", workspace.target.join("loom"));
-        models += harness::pass(&mut cargo, &["models::"])?;
+        models += harness::pass(cargo.arg("--").args(options), &["models::"])?;
     }
     Ok(Outcome::Passed(format!("{models} models")))
 }
