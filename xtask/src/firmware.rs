@@ -71,13 +71,9 @@ pub(crate) fn step(workspace: &Workspace) -> Result<Outcome> {
 fn build(workspace: &Workspace, targets: &[&str], how: &str, with_defmt: &[&str]) -> Result<Outcome> {
     let finder = Finder::new(workspace)?;
     let (mut toolchains, mut lacking, mut remedies) = (Vec::new(), Vec::new(), Vec::new());
-    let is_to_check = |target: &&str| how == "check" && *target == NOT_LINKED;
-    let (checked, linked): (Vec<&str>, Vec<&str>) = targets.iter().copied().partition(is_to_check);
-    let mut found = finder.find_all(&linked)?;
-    for target in &checked {
-        found.push(finder.find_to_check(target)?);
-    }
-    for (target, found) in linked.iter().chain(&checked).zip(found) {
+    let is_check = how == "check";
+    let found = if is_check { finder.find_all_to_check(targets)? } else { finder.find_all(targets)? };
+    for (target, found) in targets.iter().zip(found) {
         match found {
             FoundToolchain::Toolchain(toolchain) => {
                 eprintln!("  {target}: {toolchain}");
@@ -90,7 +86,10 @@ fn build(workspace: &Workspace, targets: &[&str], how: &str, with_defmt: &[&str]
         }
     }
     let all: Vec<&Toolchain> = toolchains.iter().map(|(_, toolchain)| toolchain).collect();
-    for (first, others) in toolchain::groups(&all) {
+    // The others are linked by other steps.
+    let some = toolchains.iter().filter(|(target, _)| !is_check || *target == NOT_LINKED);
+    let some: Vec<&Toolchain> = some.map(|(_, toolchain)| toolchain).collect();
+    for (first, others) in toolchain::groups(&some) {
         let mut cargo = first.cargo_for(&others, how);
         shell::run(cargo.args(CRATES.iter().flat_map(|name| ["-p", name])))?;
     }

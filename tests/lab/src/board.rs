@@ -33,6 +33,11 @@ impl Arch {
         }
     }
 
+    /// Returns true if the step `size` measures an image for its target, with a core as it ships.
+    const fn is_measured(self) -> bool {
+        matches!(self, Self::Riscv64 | Self::CortexM)
+    }
+
     /// Returns true if its image logs by defmt.
     const fn has_defmt(self) -> bool {
         matches!(self, Self::CortexM)
@@ -105,9 +110,15 @@ enum Tools {
 }
 
 fn tools(workspace: &Workspace, archs: &[Arch]) -> Result<Vec<Tools>> {
-    let targets: Vec<&str> = archs.iter().map(|arch| arch.target()).collect();
-    let found = Finder::new(workspace)?.find_all(&targets)?;
-    Ok(targets.iter().zip(found).map(|(target, found)| Tools::of(target, found)).collect())
+    let finder = Finder::new(workspace)?;
+    let (measured, others): (Vec<Arch>, Vec<Arch>) = archs.iter().partition(|arch| arch.is_measured());
+    let targets = |archs: &[Arch]| archs.iter().map(|arch| arch.target()).collect::<Vec<_>>();
+    let found = finder.find_all(&targets(&measured))?;
+    let found = found.into_iter().chain(finder.find_all_to_emulate(&targets(&others))?);
+    let mut found: Vec<_> = measured.iter().chain(&others).zip(found).collect();
+    // In the order in which they were asked for.
+    found.sort_by_key(|(arch, _)| archs.iter().position(|asked| asked == *arch));
+    Ok(found.into_iter().map(|(arch, found)| Tools::of(arch.target(), found)).collect())
 }
 
 impl Tools {

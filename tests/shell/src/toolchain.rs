@@ -105,10 +105,17 @@ impl Finder {
         self.all(Library::Core, targets)
     }
 
-    /// Like [`find`](Self::find), for a target that nothing is linked for: a core that is built for
-    /// this is not optimised, and serves `cargo check` alone.
-    pub fn find_to_check(&self, target: &str) -> Result<FoundToolchain> {
-        self.one(Library::CoreToCheck, target)
+    /// Like [`find_all`](Self::find_all), for images that are only run in emulators: a core that is
+    /// built for this is optimised with the image alone, and no size with it is that of one that
+    /// ships.
+    pub fn find_all_to_emulate(&self, targets: &[&str]) -> Result<Vec<FoundToolchain>> {
+        self.all(Library::CoreToEmulate, targets)
+    }
+
+    /// Like [`find_all`](Self::find_all), for targets that nothing is linked for: a core that is
+    /// built for this is not optimised, and serves `cargo check` alone.
+    pub fn find_all_to_check(&self, targets: &[&str]) -> Result<Vec<FoundToolchain>> {
+        self.all(Library::CoreToCheck, targets)
     }
 
     /// Finds or provisions the whole library of a target with an operating system: rustup's, or
@@ -149,8 +156,7 @@ impl Finder {
             return self.prepare(provider.clone(), target, origin, FoundLibrary { library, folder: &found });
         }
         let hosted = self.in_path.as_ref().filter(|one| one.host.starts_with("x86_64-"));
-        if let (Some(provider), Library::Core | Library::CoreToCheck, "x86_64-unknown-none") =
-            (hosted, library, target)
+        if let (Some(provider), true, "x86_64-unknown-none") = (hosted, library.is_core(), target)
             && let Some(core) = provider.library_of(library, &provider.host)
         {
             return self.prepare(
@@ -168,7 +174,7 @@ impl Finder {
     /// in the search path.
     fn given(&self, library: Library, target: &str) -> Result<Option<(Provider, Origin, PathBuf)>> {
         let variable = format!("ALDIS_RUSTC_{}", capitals(target));
-        if let (Library::Core | Library::CoreToCheck, Some(rustc)) = (library, std::env::var_os(&variable)) {
+        if let (true, Some(rustc)) = (library.is_core(), std::env::var_os(&variable)) {
             let provider = Provider::probe(Path::new(&rustc)).with_context(|| variable.clone())?;
             let Some(core) = provider.library_of(library, target) else {
                 bail!("{variable} has no core for {target}")

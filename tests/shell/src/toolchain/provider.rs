@@ -19,6 +19,9 @@ pub(super) const DEBIAN_PACKAGES: &str = "rustc-web cargo-web rust-web-src lld";
 pub(super) enum Library {
     /// The library that firmware links: core and compiler_builtins alone.
     Core,
+    /// The same for images that are only run in emulators: not optimised by itself, it is with the
+    /// image that links it. A third of the work.
+    CoreToEmulate,
     /// The same for `cargo check`, which reads its metadata alone: not optimised, so that it is
     /// built soonest. Nothing that is measured or shipped may link it.
     CoreToCheck,
@@ -30,15 +33,20 @@ impl Library {
     /// The crates that cargo is asked for.
     const fn crates(self) -> &'static str {
         match self {
-            Self::Core | Self::CoreToCheck => "-Zbuild-std=core",
+            Self::Core | Self::CoreToEmulate | Self::CoreToCheck => "-Zbuild-std=core",
             Self::Std => "-Zbuild-std=std,panic_unwind,test",
         }
+    }
+
+    /// Returns true if it is one that firmware links.
+    pub(super) const fn is_core(self) -> bool {
+        !matches!(self, Self::Std)
     }
 
     /// Returns the beginnings of the names of the files without which the library is not there.
     const fn needed(self) -> &'static [&'static str] {
         match self {
-            Self::Core | Self::CoreToCheck => &["libcore-", "libcompiler_builtins-"],
+            Self::Core | Self::CoreToEmulate | Self::CoreToCheck => &["libcore-", "libcompiler_builtins-"],
             Self::Std => &["libcore-", "libcompiler_builtins-", "libstd-"],
         }
     }
@@ -46,7 +54,9 @@ impl Library {
     /// Returns true if a file is part of the library.
     fn has(self, file: &str) -> bool {
         match self {
-            Self::Core | Self::CoreToCheck => self.needed().iter().any(|part| file.starts_with(part)),
+            Self::Core | Self::CoreToEmulate | Self::CoreToCheck => {
+                self.needed().iter().any(|part| file.starts_with(part))
+            }
             // The crate for whose sake it is built is not.
             Self::Std => file.starts_with("lib") && !file.starts_with("libempty-"),
         }
@@ -57,13 +67,13 @@ impl Library {
     const fn opt_level(self) -> &'static str {
         match self {
             Self::Core => "3",
-            Self::CoreToCheck | Self::Std => "0",
+            Self::CoreToEmulate | Self::CoreToCheck | Self::Std => "0",
         }
     }
 
     const fn flags(self) -> &'static str {
         match self {
-            Self::Core => CORE_FLAGS,
+            Self::Core | Self::CoreToEmulate => CORE_FLAGS,
             Self::CoreToCheck | Self::Std => "",
         }
     }
@@ -72,8 +82,16 @@ impl Library {
     const fn mark(self) -> &'static str {
         match self {
             Self::Core | Self::Std => "",
+            Self::CoreToEmulate => "to emulate",
             Self::CoreToCheck => "to check",
         }
+    }
+
+    /// Returns true if a library whose stamp says this serves as this one.
+    fn is_served_by(self, mark: &str) -> bool {
+        mark.is_empty()
+            || mark == self.mark()
+            || (self, mark) == (Self::CoreToCheck, Self::CoreToEmulate.mark())
     }
 }
 
@@ -161,7 +179,7 @@ impl Provider {
     pub(super) fn has_built(&self, library: Library, folder: &Path) -> bool {
         let serves = |stamp: &str| {
             let mark = stamp.strip_prefix(&self.identity);
-            mark.is_some_and(|mark| mark.is_empty() || mark == library.mark())
+            mark.is_some_and(|mark| library.is_served_by(mark))
         };
         fs::read_to_string(folder.join(STAMP)).is_ok_and(|stamp| serves(&stamp))
     }
