@@ -21,6 +21,10 @@ bitflags! {
         const REMOTE_WRITE = 1 << 3;
         /// Peers may update words in it.
         const REMOTE_ATOMIC = 1 << 4;
+        /// Its bytes are put in place after it has been registered, from the first one on: peers
+        /// read no more of it than [`grow`](crate::RemoteMemory::grow) has told. With
+        /// [`REMOTE_READ`](Self::REMOTE_READ) alone.
+        const GROWS = 1 << 5;
     }
 }
 

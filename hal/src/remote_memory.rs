@@ -76,7 +76,8 @@ pub trait RemoteMemory {
     /// # Safety
     /// Until the region has been taken back - by [`deregister`](Self::deregister), or with the
     /// transport's end - the memory is there, valid for what `access` allows; this process writes
-    /// nothing of it; and it reads nothing of what `access` allows to be written. The calls that
+    /// nothing of it, but for what has not [grown](Self::grow) yet where `access` says that it
+    /// does; and it reads nothing of what `access` allows to be written. The calls that
     /// name a region are safe, so any code that reaches this transport, or exchanges it for another
     /// one, can have it do all that `access` allows: until then the transport is given to no code
     /// that must not do that.
@@ -100,6 +101,11 @@ pub trait RemoteMemory {
     fn deregister(&mut self, _region: RegionId) -> Result<(), Cause> {
         Err(Cause::Stale)
     }
+
+    /// Tells that the first `len` bytes of a region that [`GROWS`](Access::GROWS) are in place, for
+    /// its peer to read; never fewer than before. A transport that is never told
+    /// [`is_mapped`](Self::is_mapped) of any memory need not implement it.
+    fn grow(&mut self, _region: RegionId, _len: u64) {}
 
     /// Writes the key that lets peers reach `region` into `key` and returns its length.
     ///

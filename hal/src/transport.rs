@@ -18,7 +18,7 @@
 
 use crate::caps::{Caps, Features};
 use crate::cause::Cause;
-use crate::copy::copy;
+use crate::copy::{Store, copy};
 use crate::id::{Epoch, PeerId, RegionId, Token};
 use crate::post::{Post, Refusal};
 use crate::remote_memory::RemoteMemory;
@@ -216,6 +216,13 @@ pub trait Extras {
     /// before anything can come of it, what is not the first to its peer since the last poll may
     /// wait for the next one, or for the next post.
     fn uncork(&mut self, _more: bool) {}
+
+    /// Returns the stores by which a long message is written best where `peer` reads it, in memory
+    /// that both have mapped. Asked once before each, so that it can be kept up.
+    #[inline]
+    fn store(&mut self, _peer: PeerId) -> Store {
+        Store::Plain
+    }
 
     /// Returns the most bytes that are sent to `peer` before it has asked for them, however large
     /// its blocks are: beyond, the other ways of this transport are better.

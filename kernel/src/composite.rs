@@ -5,6 +5,7 @@
 //! transport's order is the peer's order.
 
 use aldis_hal::caps::Features;
+use aldis_hal::copy::Store;
 use aldis_hal::memory::{Access, Gather, Mapped, Memory};
 use aldis_hal::remote_memory::{AtomicUpdate, RemoteAddress};
 use aldis_hal::transport::{Quiesce, Route};
@@ -215,6 +216,10 @@ impl<A: Transport, B: Transport> Extras for Composite<A, B> {
         self.second.uncork(more);
     }
 
+    fn store(&mut self, peer: PeerId) -> Store {
+        if self.takes_first(peer) { self.first.store(peer) } else { self.second.store(peer) }
+    }
+
     #[inline(always)]
     fn eager_bytes_max(&self, peer: PeerId) -> u32 {
         if self.takes_first(peer) {
@@ -322,6 +327,13 @@ impl<A: Transport, B: Transport> RemoteMemory for Composite<A, B> {
         match untagged(region) {
             (false, region) => self.first.deregister(region),
             (true, region) => self.second.deregister(region),
+        }
+    }
+
+    fn grow(&mut self, region: RegionId, len: u64) {
+        match untagged(region) {
+            (false, region) => self.first.grow(region, len),
+            (true, region) => self.second.grow(region, len),
         }
     }
 

@@ -21,6 +21,8 @@ pub struct Counters {
     pub reads: u64,
     /// Messages sent by writing the receiver's memory.
     pub writes: u64,
+    /// Messages sent by a copy in staging memory.
+    pub staged: u64,
     /// Messages that were to be read or written and could not be, here or at their sender, and went
     /// in fragments.
     pub unread: u64,

@@ -24,6 +24,7 @@ mod point_to_point;
 mod policies;
 mod random;
 mod refusals;
+mod staging;
 mod typed;
 mod view;
 mod waiting;

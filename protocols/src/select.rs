@@ -33,12 +33,15 @@ pub enum Protocol {
     /// Announced; the receiver has the sender's memory mapped, and copies the data from there or
     /// looks at it there.
     Mapped,
+    /// Announced; the sender copies the data to memory that the receiver has mapped, which copies
+    /// them from there meanwhile.
+    Staged,
 }
 
 impl Protocol {
     /// Every protocol, the leanest first.
-    pub const ALL: [Self; 6] =
-        [Self::Inline, Self::Eager, Self::Rendezvous, Self::Read, Self::Write, Self::Mapped];
+    pub const ALL: [Self; 7] =
+        [Self::Inline, Self::Eager, Self::Rendezvous, Self::Read, Self::Write, Self::Mapped, Self::Staged];
 }
 
 impl fmt::Display for Protocol {
@@ -50,6 +53,7 @@ impl fmt::Display for Protocol {
             Self::Read => "rendezvous by reading",
             Self::Write => "rendezvous by writing",
             Self::Mapped => "mapped memory",
+            Self::Staged => "staging memory",
         })
     }
 }
@@ -281,6 +285,7 @@ impl Thresholds {
                     None => Verdict::IfMapped { ns },
                 }
             }
+            Protocol::Staged => Verdict::NoStaging,
         };
         let chosen = match self.protocol(len) {
             Protocol::Rendezvous if mapped == Some(true) && self.is_mapped(len) => Protocol::Mapped,
@@ -314,6 +319,8 @@ pub enum Verdict {
     NoWrites,
     /// No memory is shared with this peer in that way.
     NoMemory,
+    /// The peer has no memory mapped in which messages are staged.
+    NoStaging,
     /// The message is in other memory. From such memory it would take about this long.
     Elsewhere {
         /// Predicted time from send to receive, ns.
@@ -334,6 +341,7 @@ impl fmt::Display for Verdict {
             Self::NoBlocks => f.write_str("the receiver has no eager blocks"),
             Self::NoReads => f.write_str("the transport does not read this peer's memory"),
             Self::NoWrites => f.write_str("the transport does not write this peer's memory"),
+            Self::NoStaging => f.write_str("no memory to stage messages in is mapped by this peer"),
             Self::NoMemory => f.write_str("none of this process is mapped by this peer"),
             Self::Elsewhere { ns } => {
                 write!(
@@ -354,6 +362,27 @@ pub struct Plan {
     pub chosen: Protocol,
     /// Every protocol with what was found.
     pub verdicts: [(Protocol, Verdict); Protocol::ALL.len()],
+}
+
+impl Plan {
+    /// This plan of a message of `len` bytes to a peer that is reached like this, and for which
+    /// messages of at most `most` bytes are staged.
+    #[must_use]
+    pub fn with_staging(mut self, caps: &Caps, len: u64, most: u64) -> Self {
+        // The two copies are made at a time.
+        let ns = caps.cost.message_ns(CONTROL_BYTES_MAX as u64) + caps.mapped_cost.message_ns(len);
+        let verdict = if len > most { Verdict::TooBig { max: most } } else { Verdict::Possible { ns } };
+        for (protocol, found) in self.verdicts.iter_mut().filter(|_| most > 0) {
+            if *protocol == Protocol::Staged {
+                *found = verdict;
+            }
+        }
+        let is_announced = matches!(self.chosen, Protocol::Rendezvous | Protocol::Read | Protocol::Write);
+        if is_announced && len <= most {
+            self.chosen = Protocol::Staged;
+        }
+        self
+    }
 }
 
 /// Returns true if any memory of a peer can be read.
@@ -418,6 +447,23 @@ mod tests {
         assert!(thresholds.eager_ns(&caps, end) > thresholds.rendezvous_ns(&caps, u64::from(end)));
         assert!(thresholds.eager_ns(&caps, end - 1) <= thresholds.rendezvous_ns(&caps, u64::from(end - 1)));
         assert_eq!(thresholds.plan(&caps, &room, u64::from(end), None).chosen, Protocol::Rendezvous);
+    }
+
+    #[test]
+    fn what_is_announced_is_staged_if_it_is_not_too_long() {
+        let (caps, room) = (caps(8192, CHEAP), room(4, 1024));
+        let thresholds = Thresholds::new(&caps, &room).unwrap();
+        let plan = |len, most| thresholds.plan(&caps, &room, len, None).with_staging(&caps, len, most);
+        for (len, most, chosen) in [
+            (1024, 5000, Protocol::Eager),
+            (1025, 5000, Protocol::Staged),
+            (5001, 5000, Protocol::Rendezvous),
+            (1025, 0, Protocol::Rendezvous),
+        ] {
+            assert_eq!(plan(len, most).chosen, chosen, "{len} of {most}");
+        }
+        assert_eq!(plan(5001, 5000).verdicts[6], (Protocol::Staged, Verdict::TooBig { max: 5000 }));
+        assert_eq!(plan(10, 0).verdicts[6], (Protocol::Staged, Verdict::NoStaging));
     }
 
     #[test]

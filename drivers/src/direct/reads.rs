@@ -48,8 +48,10 @@ pub(super) struct Read {
     /// The owner's entry and its generation.
     pub(super) entry: u32,
     generation: u32,
-    /// The first byte in the owner's memory, and where it belongs in the region.
+    /// The first byte in the owner's memory, as an address and as an offset in what is shown, and
+    /// where it belongs in the region.
     from: u64,
+    first: u64,
     offset: usize,
     len: usize,
     /// Bytes read, if it is not shared.
@@ -70,7 +72,7 @@ pub(super) struct ReadEnds {
 
 /// The target of a key: an entry of the owner's, and what its generation must be.
 pub(super) struct KeyTarget {
-    entry: u32,
+    pub(super) entry: u32,
     generation: u32,
 }
 
@@ -94,12 +96,21 @@ impl Read {
         entry: 0,
         generation: 0,
         from: 0,
+        first: 0,
         offset: 0,
         len: 0,
         done: 0,
         offered: Offered { serial: 0, first: 0, len: 0, chunk_bytes: 0, chunks: 0, generation: 0 },
         waited: 0,
     };
+
+    /// Bytes of the next chunk that this side reads alone, if so many of what is shown are in
+    /// place: none while there are no more.
+    fn next_bytes(&self, ready: u64) -> usize {
+        let there = ready.saturating_sub(self.first.saturating_add(self.done as u64));
+        let most = usize::try_from(there).unwrap_or(usize::MAX).min(CHUNK_BYTES as usize);
+        (self.len - self.done).min(most)
+    }
 }
 
 /// The outcome of a step of a read.
@@ -151,7 +162,14 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         let (piece, last) = match read.state {
             ReadState::Idle => return ReadStep::Over(Err(Cause::Stale)),
             ReadState::Alone => {
-                let len = (read.len - read.done).min(CHUNK_BYTES as usize);
+                let len = read.next_bytes(entry.ready());
+                if len == 0 && read.len > 0 {
+                    if !entry.is_shown(read.generation) {
+                        return ReadStep::Over(Err(Cause::Stale));
+                    }
+                    self.keep(index, read);
+                    return ReadStep::Waits;
+                }
                 let piece = (read.done as u64, len);
                 read.done += len;
                 (Some(piece), read.done == read.len)
@@ -322,8 +340,8 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         if slot.read.state != ReadState::Idle || slot.peer != peer {
             return Err(Cause::Busy);
         }
-        let Gather { offset, len, .. } = local;
-        Ok(Read { state: ReadState::Alone, token, entry, generation, from, offset, len, ..Read::NONE })
+        let (Gather { offset, len, .. }, first) = (local, remote.offset);
+        Ok(Read { state: ReadState::Alone, token, entry, generation, from, first, offset, len, ..Read::NONE })
     }
 
     /// The entry that a key names, and where in the owner's memory the `len` bytes are, if they are
@@ -365,7 +383,9 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
             true => engine.writes(peer),
             false => engine.shares(peer, read.from, ends.target),
         };
-        if read.len >= shared_min && shares(&self.engine) {
+        // An owner does not help with what it is putting in place.
+        let is_whole = entry.ready() == u64::MAX;
+        if read.len >= shared_min && is_whole && shares(&self.engine) {
             // Halves of a read that is alone; but one chunk of a short one among others, of which
             // each side does some, or where the owner has something to read here meanwhile.
             let (len, alone) = (read.len as u64, self.reading == 0 && !self.shows_to(peer));

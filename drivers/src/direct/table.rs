@@ -82,6 +82,14 @@ pub(super) struct ShownRegion {
     places: [ChunkPlace; CHUNKS_MAX as usize],
 }
 
+/// A region that its owner is to show.
+pub(super) struct Shows {
+    pub(super) address: u64,
+    pub(super) len: u64,
+    /// True if its bytes are put in place later.
+    pub(super) grows: bool,
+}
+
 /// Written by the owner.
 #[repr(C, align(64))]
 struct Shown {
@@ -91,7 +99,12 @@ struct Shown {
     thread: Word,
     address: Long,
     len: Long,
+    /// Bytes that are in place, from the first on; [`ALL`] for all of them.
+    ready: Word,
 }
+
+/// All bytes of a region are in place.
+const ALL: u32 = u32::MAX;
 
 /// Written by the reader that has the entry's help.
 #[repr(C, align(64))]
@@ -181,7 +194,7 @@ impl ShownRegion {
     pub(super) fn new() -> Self {
         let (word, long) = (|| Word::new(0), || Long([Word::new(0), Word::new(0)]));
         Self {
-            shown: Shown { generation: word(), thread: word(), address: long(), len: long() },
+            shown: Shown { generation: word(), thread: word(), address: long(), len: long(), ready: word() },
             offer: Offer {
                 serial: word(),
                 chunks: word(),
@@ -202,11 +215,26 @@ impl ShownRegion {
 }
 
 impl ShownRegion {
-    /// Shows a region, under this odd generation. By the owner.
-    pub(super) fn show(&self, generation: u32, address: u64, len: u64) {
+    /// Shows a region, under this odd generation; one that grows has no bytes in place yet. By the
+    /// owner.
+    pub(super) fn show(&self, generation: u32, Shows { address, len, grows }: Shows) {
         self.shown.address.store(address);
         self.shown.len.store(len);
+        self.shown.ready.store(if grows { 0 } else { ALL }, Ordering::Relaxed);
         self.shown.generation.store(generation, Ordering::Release);
+    }
+
+    /// So many bytes of what is shown, and grows, are in place. By the owner.
+    pub(super) fn grow(&self, len: u32) {
+        self.shown.ready.store(len, Ordering::Release);
+    }
+
+    /// Bytes of what is shown that are in place, from the first on.
+    pub(super) fn ready(&self) -> u64 {
+        match self.shown.ready.load(Ordering::Acquire) {
+            ALL => u64::MAX,
+            len => len.into(),
+        }
     }
 
     /// Shows it no more. A reader that has not seen this when it has read, has read what was shown.

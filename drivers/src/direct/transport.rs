@@ -3,6 +3,7 @@
 
 use core::fmt;
 
+use aldis_hal::copy::Store;
 use aldis_hal::memory::{Access, Gather, Mapped, Memory};
 use aldis_hal::remote_memory::RemoteAddress;
 use aldis_hal::transport::{Quiesce, Route};
@@ -14,7 +15,7 @@ use aldis_hal::{
 use super::CopyEngine;
 use super::reads::{READ_BYTES_MAX, Read, ReadEnds, ReadState, ReadStep};
 use super::regions::{REGIONS, RegionSlots, Slot, reader};
-use super::table::{ENTRIES, Table, bit};
+use super::table::{ENTRIES, ShownRegion, Shows, Table, bit};
 
 /// The tables of a [`Direct`] transport, in the caller's memory.
 #[derive(Debug)]
@@ -272,6 +273,10 @@ impl<T: Transport, E: CopyEngine> Extras for Direct<'_, T, E> {
         self.inner.uncork(more);
     }
 
+    fn store(&mut self, peer: PeerId) -> Store {
+        self.inner.store(peer)
+    }
+
     /// Returns little: what is longer is copied once, by the receiver.
     fn eager_bytes_max(&self, peer: PeerId) -> u32 {
         self.inner.eager_bytes_max(peer).min(EAGER_BYTES_MAX)
@@ -317,8 +322,12 @@ impl<T: Transport, E: CopyEngine> RemoteMemory for Direct<'_, T, E> {
     }
 
     fn mapped(&self, peer: PeerId, remote: RemoteAddress<'_>, len: u64) -> Result<Mapped<'_>, Cause> {
-        let (_, from) = self.find(peer, remote, len)?;
+        let (target, from) = self.find(peer, remote, len)?;
+        let ready = self.entry(peer, target.entry).map_or(0, ShownRegion::ready);
         let len = usize::try_from(len).map_err(|_| Cause::Unsupported)?;
+        if ready < remote.offset.saturating_add(len as u64) {
+            return Err(Cause::Unsupported);
+        }
         self.engine.mapped(peer, from, len).ok_or(Cause::Unsupported)
     }
 
@@ -343,7 +352,8 @@ impl<T: Transport, E: CopyEngine> RemoteMemory for Direct<'_, T, E> {
         let generation = slot.generation.wrapping_add(1);
         *slot = Slot { generation, peer, memory, access, read: Read::NONE };
         if shown && let Some(entry) = self.own.entry(index) {
-            entry.show(generation, memory.start.as_ptr().addr() as u64, memory.len as u64);
+            let (address, len) = (memory.start.as_ptr().addr() as u64, memory.len as u64);
+            entry.show(generation, Shows { address, len, grows: access.contains(Access::GROWS) });
             self.shown |= bit(index);
         }
         Ok(RegionId(Handle { slot: index, generation }))
@@ -360,6 +370,14 @@ impl<T: Transport, E: CopyEngine> RemoteMemory for Direct<'_, T, E> {
             self.cut_off(index as usize);
         }
         Ok(())
+    }
+
+    fn grow(&mut self, region: RegionId, len: u64) {
+        let RegionId(Handle { slot: index, .. }) = region;
+        let grows = self.slot(region).is_some_and(|slot| slot.access.contains(Access::GROWS));
+        if let Some(entry) = self.own.entry(index).filter(|_| grows) {
+            entry.grow(u32::try_from(len).unwrap_or(u32::MAX));
+        }
     }
 
     fn pack_key(&self, RegionId(handle): RegionId, key: &mut [u8]) -> Result<usize, Cause> {

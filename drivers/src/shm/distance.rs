@@ -7,8 +7,9 @@
 //! load takes of a line that the peer has written since this rank last looked at it.
 //!
 //! Two lines are looked at: a lane's credit as its receiver returned it, when room is looked for
-//! and at every [`BLOCKS_A_LOOK`]-th block; and the probe of a set of control slots, at the
-//! first collectives that pass chunks and then at every [`CALLS_A_LOOK`]-th.
+//! and at every [`BLOCKS_A_LOOK`]-th block, or [`MESSAGES_A_LOOK`]-th message that is written
+//! elsewhere; and the probe of a set of control slots, at the first collectives that pass chunks
+//! and then at every [`CALLS_A_LOOK`]-th.
 //!
 //! No short message is timed, and no message is longer under way than that one load takes. The
 //! [`AGAINST_MAX`]-th load in a row that speaks against what is known changes it.
@@ -45,6 +46,9 @@ const LOOKS: u8 = 8;
 /// Blocks of which one is preceded by a look.
 pub(super) const BLOCKS_A_LOOK: u32 = 64;
 
+/// Messages in memory of this rank's own of which one is preceded by a look.
+const MESSAGES_A_LOOK: u8 = 4;
+
 /// Collectives that pass chunks of which one is preceded by a look, after as many first ones.
 const CALLS_A_LOOK: u32 = 16;
 
@@ -79,6 +83,8 @@ pub(super) struct LaneDistance {
     /// True if the last message in a block came in one of those that this rank writes, so that its
     /// lines are here.
     is_warm: bool,
+    /// Messages elsewhere of which was asked how they are to be stored.
+    asked: u8,
     /// The credit and the probe as last seen.
     credit: u32,
     probe: u32,
@@ -86,8 +92,15 @@ pub(super) struct LaneDistance {
 
 impl LaneDistance {
     /// Nothing is known. All-zero.
-    pub(super) const UNKNOWN: Self =
-        Self { estimate: Estimate::Unknown, against: 0, looks: 0, is_warm: false, credit: 0, probe: 0 };
+    pub(super) const UNKNOWN: Self = Self {
+        estimate: Estimate::Unknown,
+        against: 0,
+        looks: 0,
+        is_warm: false,
+        asked: 0,
+        credit: 0,
+        probe: 0,
+    };
 
     /// The distance given instead of a measured one.
     pub(super) fn given(distance: Distance) -> Self {
@@ -107,8 +120,13 @@ impl LaneDistance {
     /// those for afar: to be wrong in that costs less.
     #[inline(always)]
     pub(super) fn store(&self) -> Store {
-        let is_past = MEASURES && self.estimate != Estimate::Near && !self.is_warm;
-        if is_past { Store::Past } else { Store::Plain }
+        if self.is_warm { Store::Plain } else { self.store_elsewhere() }
+    }
+
+    /// Returns the stores by which they are written in other memory than blocks.
+    #[inline(always)]
+    pub(super) fn store_elsewhere(&self) -> Store {
+        if MEASURES && self.estimate != Estimate::Near { Store::Past } else { Store::Plain }
     }
 
     /// Records that an answer has come in a block that this rank writes, or that it has written
@@ -118,6 +136,13 @@ impl LaneDistance {
         if MEASURES {
             self.is_warm = is_warm;
         }
+    }
+
+    /// Counts a message of which is asked how it is to be stored; true if the peer is to be looked
+    /// at before.
+    pub(super) fn is_due(&mut self) -> bool {
+        self.asked = self.asked.wrapping_add(1);
+        self.estimate == Estimate::Unknown || self.asked.is_multiple_of(MESSAGES_A_LOOK)
     }
 
     /// Takes a load of so many ticks, beside those of the measurement itself, into account.

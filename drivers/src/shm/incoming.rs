@@ -248,8 +248,9 @@ impl<O: Orders> Incoming<O> {
         }
     }
 
+    /// Returns what credit there is.
     #[inline(never)]
-    fn publish(&mut self) {
+    pub(super) fn publish(&mut self) {
         if self.next.size == 0 {
             return;
         }

@@ -448,6 +448,16 @@ impl Extras for Shm<'_> {
         visit(Route { transport: self.name(), caps, remark: None, stores: stores.flatten() });
     }
 
+    fn store(&mut self, peer: PeerId) -> Store {
+        let Some(lane) = self.lanes.get_mut(peer.index()) else { return Store::Plain };
+        if MEASURES && self.gauge.measures() && lane.distance.is_due() {
+            // The peer is to find a line that was written here, as this rank finds one of its.
+            lane.incoming.publish();
+            lane.look_at_credit(&self.gauge);
+        }
+        lane.distance.store_elsewhere()
+    }
+
     #[inline]
     fn has_news(&self, peer: PeerId) -> bool {
         !PEEKS || self.lanes.get(peer.index()).is_some_and(|lane| lane.incoming.is_there())

@@ -120,6 +120,9 @@ impl core::error::Error for ArenaError {}
 pub struct Arena {
     start: NonNull<u8>,
     bytes: usize,
+    /// Bytes of it all, with those behind in which the endpoint stages messages.
+    whole: usize,
+    staging: Mutex<Option<&'static mut [u8]>>,
     extents: Mutex<Extents<{ BLOCKS_MAX + 1 }>>,
 }
 
@@ -136,14 +139,26 @@ impl fmt::Debug for Arena {
 }
 
 impl Arena {
-    /// The `bytes` from `start`, which is at a page; none are an arena that has no blocks.
+    /// The `whole` from `start`, which is at a page, of which the last `staging` bytes are for
+    /// messages that are staged; no others are an arena that has no blocks.
     ///
     /// # Safety
     /// The memory is aligned to [`ALIGN_MAX`], initialised, valid for reads and writes for the rest
     /// of the process, and reached by this process through the arena alone. Other processes read
     /// it, and write no more of it than a rank has lent its transport to be written.
-    pub(crate) unsafe fn new(start: NonNull<u8>, bytes: usize) -> Self {
-        Self { start, bytes, extents: Mutex::new(Extents::new(bytes)) }
+    pub(crate) unsafe fn new(start: NonNull<u8>, whole: usize, staging: usize) -> Self {
+        let (bytes, staging) = (whole.saturating_sub(staging), staging.min(whole));
+        // SAFETY: it is inside of what the caller vouches for, behind all extents, and nothing else
+        // is made of it.
+        let staging =
+            (staging > 0).then(|| unsafe { slice::from_raw_parts_mut(start.add(bytes).as_ptr(), staging) });
+        let (extents, staging) = (Mutex::new(Extents::new(bytes)), Mutex::new(staging));
+        Self { start, bytes, whole, staging, extents }
+    }
+
+    /// The memory in which messages are staged, if there is any, for the one that asks first.
+    pub(crate) fn take_staging(&self) -> Option<&'static mut [u8]> {
+        self.staging.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Bytes of it, in use or not.
@@ -161,11 +176,11 @@ impl Arena {
         self.start.as_ptr().addr()
     }
 
-    /// Returns true if all of this memory is in it.
+    /// Returns true if all of this memory is in it, or in the staging memory behind.
     pub(crate) fn holds(&self, memory: Memory) -> bool {
         let offset = memory.start.as_ptr().addr().checked_sub(self.address());
         let end = offset.and_then(|offset| offset.checked_add(memory.len));
-        end.is_some_and(|end| end <= self.bytes)
+        end.is_some_and(|end| end <= self.whole)
     }
 
     /// A block for `count` elements, which hold whatever bytes have been left there. It is given

@@ -134,7 +134,9 @@ unsafe impl CopyEngine for Copier {
     }
 
     fn remark(&self, peer: PeerId) -> Option<&'static str> {
-        match (self.window(peer), self.cma.reads(peer)) {
+        // What is staged is nothing that a user has sent from an arena.
+        let window = self.window(peer).filter(|_| self.arena.bytes() > 0);
+        match (window, self.cma.reads(peer)) {
             (Some(_), Ok(())) => Some("what is sent from an arena is read where it is mapped"),
             (Some(_), Err(_)) => Some(
                 "only what is sent from an arena is read, where it is mapped: see ALDIS_CMA for other memory",

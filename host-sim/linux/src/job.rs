@@ -14,7 +14,7 @@ use aldis_protocols::card::{ADDRESS_BYTES_MAX, CARD_BYTES_MAX, Card};
 use aldis_sys::process::set_pdeathsig;
 use aldis_sys::signal::Signal;
 
-use crate::arena;
+use crate::arena::{self, ShmArena};
 use crate::board::{Label, LifePhase, StatusBoard};
 use crate::coll_rules::{self, RuleFile};
 use crate::entropy;
@@ -145,7 +145,7 @@ impl Job {
             deadline: Instant::now() + GREETING_LIMIT,
             tcp: None,
         };
-        let segments = Segments { me: 0, first: 0, mapped: vec![segment] };
+        let segments = Segments { me: 0, first: 0, mapped: vec![segment], staging: 0 };
         let endpoint = assemble(&terms, &segments, memory, |card| Ok(vec![card.clone()]))?;
         segment.board().enter(LifePhase::Running);
         Ok((Self { rank: 0, size: 1, superior: Superior::None, board: segment.board() }, endpoint))
@@ -251,7 +251,8 @@ fn greet(channel: &Channel) -> Result<Terms, JoinError> {
 /// and mapped.
 fn take_segments(channel: &Channel, terms: &Terms) -> Result<Segments, JoinError> {
     let (first, expected) = terms.node.mates_of(terms.label.rank);
-    let mut segments = Segments { me: terms.label.rank, first, mapped: Vec::new() };
+    let staging = shape::staging_bytes(expected);
+    let mut segments = Segments { me: terms.label.rank, first, mapped: Vec::new(), staging };
     while segments.mapped.len() < expected as usize {
         let mut received = channel.receive(terms.deadline)?;
         let files: Vec<OwnedFd> = received.descriptors.drain(..).collect();
@@ -329,7 +330,26 @@ fn assemble(
     for card in cards.iter().filter(|card| card.peer() != me) {
         endpoint.connect(card)?;
     }
+    if stages()?
+        && let Some(memory) = endpoint.shm_arena().take_staging()
+    {
+        endpoint.send_buffer().lend_staging(memory)?;
+    }
     Ok(endpoint)
+}
+
+/// The variable that says whether messages of middle length are staged for the ranks that this one
+/// shares memory with.
+pub const STAGING_VARIABLE: &str = "ALDIS_STAGING";
+
+/// Returns true if they are.
+fn stages() -> Result<bool, JoinError> {
+    match std::env::var(STAGING_VARIABLE) {
+        Err(_) => Ok(true),
+        Ok(value) if value == "on" => Ok(true),
+        Ok(value) if value == "off" => Ok(false),
+        Ok(value) => Err(JoinError::Variable { name: STAGING_VARIABLE, value }),
+    }
 }
 
 /// Returns true if any messages go by the system or a device.

@@ -6,13 +6,14 @@
 //!
 //! | ranks | slots | blocks | a lane | the node |
 //! |---|---|---|---|---|
-//! | 1..=8 | 128 | 16 x 32 KiB | 528 KiB | up to 96 MiB |
-//! | 9..=16 | 64 | 8 x 32 KiB | 264 KiB | up to 79 MiB |
-//! | 17..=32 | 64 | 8 x 16 KiB | 136 KiB | up to 150 MiB |
+//! | 1..=8 | 128 | 16 x 32 KiB | 528 KiB | up to 128 MiB |
+//! | 9..=16 | 64 | 8 x 32 KiB | 264 KiB | up to 111 MiB |
+//! | 17..=32 | 64 | 8 x 16 KiB | 136 KiB | up to 182 MiB |
 //! | 33..=64 | 32 | 8 x 8 KiB | 68 KiB | up to 288 MiB |
 //!
-//! That includes what stands beside the lanes: the sets of control slots, and 24 KiB a rank for
-//! [`cma`](crate::cma). Arenas come on top, as the user wants them.
+//! That includes what stands beside the lanes: the sets of control slots, 24 KiB a rank for
+//! [`cma`](crate::cma); and the memory in which messages are staged. Arenas come on top, as the user
+//! wants them.
 
 use aldis_drivers::shm::Geometry;
 
@@ -27,7 +28,7 @@ pub struct NodePlan {
     pub ranks: u32,
     /// The division of every inbox.
     pub shape: Shape,
-    /// Bytes of a rank's segment: board, stand, inbox and arena.
+    /// Bytes of a rank's segment: board, stand, inbox, staging memory and arena.
     pub segment_bytes: usize,
 }
 
@@ -43,10 +44,12 @@ impl NodePlan {
             _ => return None,
         };
         let shape = Shape { slots, blocks, block_bytes };
-        Some(Self { ranks, shape, segment_bytes: LEAST_BYTES + geometry(ranks, shape).inbox_bytes() })
+        let inbox = LEAST_BYTES + geometry(ranks, shape).inbox_bytes();
+        let plan = Self { ranks, shape, segment_bytes: inbox };
+        Some(plan.with_arena(staging_bytes(ranks)))
     }
 
-    /// This plan with an arena of so many bytes behind every inbox; whole pages of them.
+    /// This plan with an arena of so many bytes more behind every inbox; whole pages of them.
     #[must_use]
     pub const fn with_arena(self, bytes: usize) -> Self {
         if bytes == 0 {
@@ -54,6 +57,17 @@ impl NodePlan {
         }
         let end = self.segment_bytes.next_multiple_of(PAGE_BYTES);
         Self { segment_bytes: end.saturating_add(bytes.next_multiple_of(PAGE_BYTES)), ..self }
+    }
+}
+
+/// Bytes in which a rank of so many stages messages for those that it shares memory with, a part of
+/// its arena: more than the second-level caches of two cores hold, where memory allows.
+pub const fn staging_bytes(ranks: u32) -> usize {
+    match ranks {
+        2..=8 => 4 << 20,
+        9..=16 => 2 << 20,
+        17..=32 => 1 << 20,
+        _ => 0,
     }
 }
 

@@ -111,6 +111,8 @@ pub(crate) struct Segments {
     pub(crate) me: u32,
     pub(crate) first: u32,
     pub(crate) mapped: Vec<&'static Segment>,
+    /// Bytes of their arenas in which messages are staged.
+    pub(crate) staging: usize,
 }
 
 impl Segments {
@@ -149,11 +151,12 @@ fn region(Parts { inbox: (start, len), .. }: Parts) -> Region<'static> {
     unsafe { Region::new(start, len) }
 }
 
-/// The arena part of this rank's own segment, for the rest of the process.
-fn arena(Parts { arena: (start, bytes), .. }: Parts) -> &'static Arena {
+/// The arena part of this rank's own segment, for the rest of the process, with so many bytes in
+/// which messages are staged.
+fn arena(Parts { arena: (start, bytes), .. }: Parts, staging: usize) -> &'static Arena {
     // SAFETY: as in `region`; the others read there, and write by the system alone what is lent to
     // be written.
-    Box::leak(Box::new(unsafe { Arena::new(start, bytes) }))
+    Box::leak(Box::new(unsafe { Arena::new(start, bytes, staging) }))
 }
 
 impl<'a> Inboxes<'a> {
@@ -173,7 +176,7 @@ impl<'a> Inboxes<'a> {
         let inbox_bytes = geometry.inbox_bytes();
         let broken = |error| JoinError::Segment { rank: segments.me, error };
         let parts = own.parts(inbox_bytes).map_err(broken)?;
-        let (inbox, arena) = (region(parts), arena(parts));
+        let (inbox, arena) = (region(parts), arena(parts, segments.staging));
         shm::format(&inbox, geometry, identity).map_err(refused)?;
         let lanes: Vec<Lane> = (0..segments.next()).map(|_| Lane::EMPTY).collect();
         let first = PeerId(segments.first);
@@ -183,7 +186,7 @@ impl<'a> Inboxes<'a> {
             None => shm,
         };
         let stand = own.stand();
-        stand.take_up(Some(arena.address()).filter(|_| arena.bytes() > 0));
+        stand.take_up(Some(arena.address()).filter(|_| parts.arena.1 > 0));
         let tables = (0..segments.next()).map(|_| None).collect::<Vec<_>>().leak();
         let slots = Box::leak(Box::new(RegionSlots::EMPTY));
         let table = stand.table().map_err(refused)?;
@@ -250,7 +253,8 @@ pub fn in_process(ranks: u32, arena_bytes: usize, epoch: Epoch) -> Result<Vec<Ho
             .iter()
             .zip(0..)
             .map(|(file, rank)| Ok(Segment::open(file, label(rank), whole).map_err(broken(rank))?.leak()));
-        Ok::<_, JoinError>(Segments { me, first: 0, mapped: opened.collect::<Result<_, JoinError>>()? })
+        let mapped = opened.collect::<Result<_, JoinError>>()?;
+        Ok::<_, JoinError>(Segments { me, first: 0, mapped, staging: 0 })
     };
     let views = (0..ranks).map(map).collect::<Result<Vec<_>, _>>()?;
     let formatted = views.iter().map(|segments| Inboxes::format(segments, geometry, job, epoch));

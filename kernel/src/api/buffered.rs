@@ -26,6 +26,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use crate::api::call::CallSubject;
 use crate::api::endpoint::{BUDGET, Endpoint};
 use crate::api::poll_rounds::Within;
+use crate::engine::direct::lends;
 use crate::engine::state::{Engine, Started};
 use crate::error::Error;
 use crate::memory::buffer::{LentMut, UserBuffer};
@@ -158,6 +159,25 @@ impl<'s, T: Transport, P: Platform> SendBuffer<'_, 's, T, P> {
             },
         };
         attached.map_err(|cause| self.raised(cause))
+    }
+
+    /// Lends the endpoint memory, for as long as it lives, in which messages of middle length are
+    /// copied for receivers that have it mapped: their sends are over before they are received.
+    /// Of use where the transport says that it [is
+    /// mapped](aldis_hal::RemoteMemory::is_mapped); messages take a sixteenth of it at most. It is
+    /// not for buffered sends, and of no communicator.
+    ///
+    /// # Errors
+    /// [`Cause::Busy`] if it has been lent some already, [`Cause::Unsupported`] for a
+    /// communicator's and for a transport that touches no memory.
+    pub fn lend_staging(&mut self, memory: &'s mut [u8]) -> Result<(), Error> {
+        if self.comm.is_some() || !lends::<T>() {
+            return Err(self.raised(Cause::Unsupported));
+        }
+        // SAFETY: the engine, which is gone before 's is over, is the only one that has it.
+        let memory = unsafe { LentMut::new(memory) }.whole();
+        let is_first = self.within.endpoint.engine.buffered.staging.lend(memory);
+        if is_first { Ok(()) } else { Err(self.raised(Cause::Busy)) }
     }
 
     /// Takes the memory back, once every message in it has been received (MPI_Buffer_detach,

@@ -49,7 +49,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         let memory = bytes.map(|bytes| Memory { start: NonNull::from(bytes).cast(), len: bytes.len() });
         let mapped = memory.map(|memory| self.transport.is_mapped(peer, memory));
         let row = self.engine.peer(peer).map(|row| (row.room, row.thresholds));
-        Ok(Explanation::new(&self.transport, row, rank, len, mapped))
+        let most = self.engine.staged_bytes_max(&self.transport, peer);
+        Ok(Explanation::new(&self.transport, row, rank, len, mapped).with_staging(most))
     }
 }
 
@@ -97,6 +98,15 @@ impl Explanation {
             _ => None,
         };
         Self { rank, len, routes, plan }
+    }
+
+    /// This explanation where messages of at most so many bytes are staged.
+    fn with_staging(mut self, most: u64) -> Self {
+        let caps = self.routes.iter().flatten().find_map(|way| way.caps.ok());
+        if let (Some(plan), Some(caps)) = (&mut self.plan, caps) {
+            *plan = plan.with_staging(&caps, self.len, most);
+        }
+        self
     }
 
     /// The transport taken.

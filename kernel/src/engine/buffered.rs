@@ -63,9 +63,13 @@ impl<'s> Engine<'s> {
     /// from its gap on.
     #[cold]
     #[inline(never)]
-    fn release_buffered(&mut self, index: u32) {
+    pub(crate) fn release_buffered(&mut self, index: u32) {
         let Some(request) = self.requests.at(index).filter(|request| request.is_buffered()) else { return };
         let (context, message) = (request.key.context, request.memory());
+        if self.buffered.staging.holds(message) {
+            self.buffered.count = self.buffered.count.wrapping_sub(1);
+            return self.release_staged(index);
+        }
         let all = self.attached.unwrap_or(UserBuffer::NONE);
         let Self { comms, requests, buffered, .. } = self;
         let before = Ring::<InScope>::unlink(requests, index);

@@ -171,7 +171,7 @@ impl Engine<'_> {
     }
 
     /// The key to the memory of the request in slot `index`, for its peer.
-    fn key<T: Transport>(
+    pub(crate) fn key<T: Transport>(
         &mut self,
         transport: &mut T,
         id: PeerId,

@@ -12,6 +12,7 @@ pub(crate) mod reception;
 pub(crate) mod rendezvous;
 pub(crate) mod rules;
 pub(crate) mod send_queue;
+pub(crate) mod staging;
 pub(crate) mod stale;
 pub(crate) mod state;
 pub(crate) mod typed;

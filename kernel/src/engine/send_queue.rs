@@ -13,6 +13,7 @@ use aldis_protocols::header::{Kind, about};
 use aldis_protocols::rendezvous::Sender;
 
 use crate::counters::count;
+use crate::engine::direct::lends;
 use crate::engine::state::{Engine, FAST_PATHS, Started};
 use crate::engine::wire::{HeaderWords, Injected, LaneTurn, Wire, pack, post};
 use crate::memory::buffer::UserBuffer;
@@ -243,6 +244,12 @@ impl Engine<'_> {
         let Some(request) = self.requests.at(index) else { return LaneTurn::Idle };
         let (key, buffer, mode) = (request.key, request.buffer, request.mode);
         let injected = match mode {
+            Mode::Standard
+                if lends::<T>()
+                    && let Some(injected) = self.stage(transport, id, handle) =>
+            {
+                injected
+            }
             _ if self.is_exposed(transport, id, index) => self.expose(transport, id, handle),
             _ if self.is_to_be_written::<T>(id, index) => {
                 self.announce(transport, id, Kind::AnnounceWrite, key, buffer.len(), handle)

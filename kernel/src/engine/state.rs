@@ -32,6 +32,7 @@ use crate::tables::fifo::Fifo;
 use crate::tables::list::{InScope, List, Queue, Ring};
 use crate::tables::peer::{Peer, Presence};
 use crate::tables::request::{Key, Machine, NO_REGION, Request, Requests, State};
+use crate::tables::staging::Staging;
 
 /// True if there are fast paths. Without them every message passes the general functions, which do
 /// the same in more steps and take 2 KB less of an image.
@@ -132,6 +133,8 @@ pub(crate) struct PostedSlot {
 pub(crate) struct Buffered<'s> {
     /// The messages in the endpoint's memory.
     pub(crate) messages: Ring<InScope>,
+    /// Memory for copies of messages of middle length.
+    pub(crate) staging: Staging,
     /// The number of messages in any memory.
     pub(crate) count: u32,
     /// Takes out a message that is over, once there has been one: what sends none does not link it.
@@ -139,7 +142,8 @@ pub(crate) struct Buffered<'s> {
 }
 
 impl Buffered<'_> {
-    pub(crate) const NONE: Self = Self { messages: Ring::EMPTY, count: 0, release: None };
+    pub(crate) const NONE: Self =
+        Self { messages: Ring::EMPTY, staging: Staging::NONE, count: 0, release: None };
 }
 
 /// The tuning of the layers above on all communicators.

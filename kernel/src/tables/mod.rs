@@ -14,3 +14,4 @@ pub(crate) mod peer;
 pub(crate) mod policy;
 pub(crate) mod pool;
 pub(crate) mod request;
+pub(crate) mod staging;

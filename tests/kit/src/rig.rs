@@ -184,8 +184,11 @@ impl RemoteMemory for Wire {
     fn mapped(&self, _: PeerId, remote: RemoteAddress<'_>, len: u64) -> Result<Mapped<'_>, Cause> {
         self.direct.mapped(remote.key, remote.offset, len)
     }
-    fn is_mapped(&self, _: PeerId, _: Shared) -> bool {
-        self.direct.powers.maps
+    fn is_mapped(&self, _: PeerId, memory: Shared) -> bool {
+        self.direct.is_mapped(memory)
+    }
+    fn grow(&mut self, region: RegionId, len: u64) {
+        self.direct.grow(region, len);
     }
     fn zcopy(&mut self, peer: PeerId, header: &[u8], gather: &[Gather], token: Token) -> Post {
         if let Err(refusal) = self.take(peer) {
@@ -276,6 +279,9 @@ pub struct Job {
     /// The powers of the wire over registered memory: none, if that is not changed before the ranks
     /// are made.
     pub powers: Powers,
+    /// Staging memory of each rank, which has none if that is not changed before the ranks are
+    /// made.
+    pub staging: Vec<Vec<u8>>,
 }
 
 impl Job {
@@ -298,7 +304,16 @@ impl Job {
         let ranks = storages.len();
         let queues = (0..ranks).map(|_| (0..ranks).map(|_| RigQueue::default()).collect()).collect();
         let (dead, clock, table) = (Rc::default(), Clock::default(), Rc::default());
-        Self { storages, queues: Rc::new(queues), dead, clock, table, shape, powers: Powers::NONE }
+        Self {
+            storages,
+            queues: Rc::new(queues),
+            dead,
+            clock,
+            table,
+            shape,
+            powers: Powers::NONE,
+            staging: vec![Vec::new(); ranks],
+        }
     }
 
     /// Returns the messages on the wire from one rank to another.
@@ -314,7 +329,8 @@ impl Job {
         let mut features = Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE;
         features.set(Features::GET, powers.reads.is_some());
         features.set(Features::PUT | Features::REMOTE_COMPLETION, powers.writes.is_some());
-        features.set(Features::MAPPABLE, powers.maps);
+        let stages = self.staging.iter().any(|memory| !memory.is_empty());
+        features.set(Features::MAPPABLE, powers.maps || stages);
         features.set(Features::ZCOPY, powers.gathers.is_some());
         let read_latency_ns = if powers.writes.is_some() { 100_000 } else { 10 };
         let caps = Caps {
@@ -333,13 +349,19 @@ impl Job {
             mapped_cost: Cost { overhead_ns: 0, latency_ns: 0, per_kib_ns: 40 },
         };
         let mut ranks = Vec::new();
-        for (me, storage) in self.storages.iter_mut().enumerate() {
+        for ((me, storage), staging) in self.storages.iter_mut().enumerate().zip(&mut self.staging) {
             let waiting = vec![false; queues.len()];
             let (queues, dead) = (queues.clone(), dead.clone());
-            let direct = DirectEnd::new(me, powers, table.clone());
+            let mut direct = DirectEnd::new(me, powers, table.clone());
+            let start = staging.as_ptr().addr();
+            direct.staging = start..start + staging.len();
             let wire = Wire { me, shape, caps, queues, waiting, dead, next: 0, direct, told: Instant(0) };
             let config = Config { me: PeerId(me as u32), size, epoch: Epoch(100 + me as u32) };
-            ranks.push(Endpoint::new(storage.memory(), wire, clock.clone(), config).unwrap());
+            let mut rank = Endpoint::new(storage.memory(), wire, clock.clone(), config).unwrap();
+            if !staging.is_empty() {
+                rank.send_buffer().lend_staging(staging).unwrap();
+            }
+            ranks.push(rank);
         }
         let cards: Vec<_> = ranks.iter().map(|rank| rank.card()).collect();
         for (me, rank) in ranks.iter_mut().enumerate() {

@@ -8,7 +8,7 @@ fn arena(bytes: usize) -> &'static Arena {
     struct Page(#[expect(dead_code, reason = "memory")] [u8; 4096]);
     let pages = vec![Page([0; 4096]); bytes.div_ceil(4096)].leak();
     // SAFETY: leaked, and reached through the arena alone from here on.
-    Box::leak(Box::new(unsafe { Arena::new(NonNull::from(pages).cast(), bytes) }))
+    Box::leak(Box::new(unsafe { Arena::new(NonNull::from(pages).cast(), bytes, 0) }))
 }
 
 #[test]
@@ -66,4 +66,21 @@ fn sizes_are_read_with_their_units() {
     assert_eq!(sizes.map(parse_bytes)[..5], expected[..5]);
     assert!(sizes[6..].iter().all(|size| parse_bytes(size).is_none()));
     assert_eq!(parse_bytes("1025G"), None);
+}
+
+#[test]
+fn staging_memory_is_behind_the_blocks_and_given_away_once() {
+    let pages = vec![[0u8; 4096]; 3].leak();
+    // SAFETY: leaked, aligned enough for what is asked of it, and the arena's alone.
+    let arena: &'static Arena =
+        Box::leak(Box::new(unsafe { Arena::new(NonNull::from(pages).cast(), 3 * 4096, 4096) }));
+    assert_eq!((arena.bytes(), arena.free()), (8192, 8192));
+    let staging = arena.take_staging().unwrap();
+    assert_eq!(staging.len(), 4096);
+    assert_eq!(staging.as_ptr().addr(), arena.address() + 8192);
+    assert!(arena.take_staging().is_none());
+    assert!(
+        arena.holds(Memory { start: NonNull::from(staging).cast(), len: 4096 }),
+        "its peers have it mapped"
+    );
 }

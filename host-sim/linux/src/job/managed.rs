@@ -39,7 +39,7 @@ use crate::error::JoinError;
 use crate::platform::allowed_cores;
 use crate::pmi::{AnswerFault, Client, ManagedRank, PmiError, VALUE_BYTES_MAX};
 use crate::segment::{self, Segment};
-use crate::shape::NodePlan;
+use crate::shape::{self, NodePlan};
 use crate::storage::MAX_RANKS;
 use crate::tcp::{self, JobKey, KEY_BYTES};
 use crate::transport::{self, HostEndpoint, Segments, TransportChoice};
@@ -185,7 +185,8 @@ fn take_part(
     put(client, "memory", &held, deadline)?;
     client.fence(deadline)?;
     let (first, count) = terms.node.mates_of(rank);
-    let mut segments = Segments { me: rank, first, mapped: Vec::new() };
+    let staging = shape::staging_bytes(count);
+    let mut segments = Segments { me: rank, first, mapped: Vec::new(), staging };
     for mate in first..first + count {
         let held = if mate == rank { held } else { get(client, "memory", mate, deadline)? };
         segments.mapped.push(open(mate, held, &terms)?);

@@ -2,6 +2,7 @@
 //! writes, gathers and places, at once or some polls later.
 
 use core::cell::RefCell;
+use core::ops::Range;
 use core::ptr::NonNull;
 use core::slice;
 use std::collections::VecDeque;
@@ -51,6 +52,8 @@ struct RigRegion {
     generation: u32,
     memory: Memory,
     access: Access,
+    /// Bytes that are in place.
+    ready: u64,
 }
 
 /// The regions of all ranks, and by how many bytes what is mapped stands behind its beginning.
@@ -117,6 +120,8 @@ enum Job {
 pub(crate) struct DirectEnd {
     me: usize,
     pub(crate) powers: Powers,
+    /// The addresses of its staging memory.
+    pub(crate) staging: Range<usize>,
     table: Rc<RefCell<RegionTable>>,
     jobs: VecDeque<(u32, Job)>,
     orders: u32,
@@ -124,7 +129,12 @@ pub(crate) struct DirectEnd {
 
 impl DirectEnd {
     pub(crate) fn new(me: usize, powers: Powers, table: Rc<RefCell<RegionTable>>) -> Self {
-        Self { me, powers, table, jobs: VecDeque::new(), orders: 0 }
+        Self { me, powers, staging: 0..0, table, jobs: VecDeque::new(), orders: 0 }
+    }
+
+    pub(crate) fn is_mapped(&self, memory: Memory) -> bool {
+        let start = memory.start.as_ptr().addr();
+        self.powers.maps || self.staging.start <= start && start + memory.len <= self.staging.end
     }
 
     pub(crate) fn register(&mut self, memory: Memory, access: Access) -> Result<RegionId, Cause> {
@@ -136,7 +146,8 @@ impl DirectEnd {
         let free = table.0.iter().position(|region| region.generation % 2 == 0);
         let slot = free.unwrap_or(table.0.len());
         let generation = free.map_or(1, |slot| table.0[slot].generation + 1);
-        let region = RigRegion { owner: self.me, generation, memory, access };
+        let ready = if access.contains(Access::GROWS) { 0 } else { u64::MAX };
+        let region = RigRegion { owner: self.me, generation, memory, access, ready };
         if free.is_some() {
             table.0[slot] = region
         } else {
@@ -150,6 +161,13 @@ impl DirectEnd {
         table.find(region).ok_or(Cause::Stale)?;
         table.0[region.0.slot as usize].generation += 1;
         Ok(())
+    }
+
+    pub(crate) fn grow(&mut self, region: RegionId, len: u64) {
+        let mut table = self.table.borrow_mut();
+        let is_live = table.find(region).is_some_and(|region| len > region.ready);
+        assert!(is_live, "it does not grow, or grows back");
+        table.0[region.0.slot as usize].ready = len;
     }
 
     pub(crate) fn pack_key(&self, region: RegionId, key: &mut [u8]) -> Result<usize, Cause> {
@@ -217,6 +235,8 @@ impl DirectEnd {
 
     fn read(&self, local: Gather, remote: Gather) -> Result<(), Cause> {
         let table = self.table.borrow();
+        let end = (remote.offset + remote.len) as u64;
+        assert!(table.find(remote.region).is_none_or(|region| end <= region.ready), "it is not in place");
         let bytes = table.bytes(remote, Access::REMOTE_READ).ok_or(Cause::Stale)?.to_vec();
         if table.write(local, &bytes, Access::LOCAL_WRITE) { Ok(()) } else { Err(Cause::Cancelled) }
     }

@@ -1,0 +1,147 @@
+//! Memory of a rank's own in which messages are [staged](crate::engine::staging), and where they lie
+//! there: behind each other, and round and round.
+
+use crate::memory::buffer::{UserBuffer, overlap};
+use crate::tables::list::{InScope, List};
+
+/// The part of the staging memory that one message takes at most: others are to find room beside
+/// it, and lines that have left the caches.
+const SHARE: usize = 16;
+
+/// The messages begin at a multiple of so many bytes, so that no two share a cache line.
+const ALIGN: usize = 64;
+
+/// Memory of this rank's for copies of messages. All-zero is none.
+#[derive(Debug)]
+pub(crate) struct Staging {
+    pub(crate) memory: UserBuffer,
+    /// The messages in it, in the order in which they lie there.
+    pub(crate) messages: List<InScope>,
+    /// Where the next one is to lie.
+    next: usize,
+}
+
+impl Staging {
+    pub(crate) const NONE: Self = Self { memory: UserBuffer::NONE, messages: List::EMPTY, next: 0 };
+
+    /// Lends it memory, once: false if it has some already.
+    pub(crate) fn lend(&mut self, memory: UserBuffer) -> bool {
+        let is_first = self.memory.is_scattered();
+        if is_first {
+            self.memory = memory;
+        }
+        is_first
+    }
+
+    /// Bytes of the longest message that is staged.
+    pub(crate) const fn bytes_max(&self) -> usize {
+        if self.memory.is_scattered() { 0 } else { self.memory.len() / SHARE }
+    }
+
+    /// Returns the room for `len` bytes behind the newest message, where the oldest one is the
+    /// `oldest`.
+    pub(crate) fn room(&self, len: usize, oldest: Option<UserBuffer>) -> Option<UserBuffer> {
+        let oldest = oldest.and_then(|oldest| oldest.address().checked_sub(self.memory.address()));
+        let taken = len.checked_next_multiple_of(ALIGN)?;
+        let start = place_for(taken, self.next, oldest, self.memory.len())?;
+        self.memory.part(start..start.checked_add(len)?)
+    }
+
+    /// A message has come into this room: the next one is to lie behind it.
+    pub(crate) fn take(&mut self, room: UserBuffer) {
+        let start = room.address().wrapping_sub(self.memory.address());
+        self.next = start.wrapping_add(room.len().next_multiple_of(ALIGN));
+    }
+
+    /// Returns true if a message lies in it.
+    pub(crate) fn holds(&self, message: UserBuffer) -> bool {
+        !self.memory.is_scattered() && overlap(self.memory, message)
+    }
+}
+
+/// Returns where `len` bytes are free from `next` on, in a ring of `size` bytes whose oldest message
+/// begins at `oldest`, if there is any.
+const fn place_for(len: usize, next: usize, oldest: Option<usize>, size: usize) -> Option<usize> {
+    let fits_behind = next <= size && len <= size - next;
+    match oldest {
+        None if fits_behind => Some(next),
+        None => {
+            if len <= size {
+                Some(0)
+            } else {
+                None
+            }
+        }
+        // What lies there has come round: up to the oldest.
+        Some(oldest) if next <= oldest => {
+            if len <= oldest - next {
+                Some(next)
+            } else {
+                None
+            }
+        }
+        Some(_) if fits_behind => Some(next),
+        Some(oldest) => {
+            if len <= oldest {
+                Some(0)
+            } else {
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whatever comes, and goes in whatever order: no two messages overlap, all lie within, and
+        /// one that is alone always finds room.
+        #[test]
+        fn messages_lie_apart(steps in proptest::collection::vec((any::<bool>(), 1..=50usize), 0..300)) {
+            const SIZE: usize = 100;
+            // In the order in which they came; gone ones are taken out wherever they are.
+            let mut held: VecDeque<(usize, usize)> = VecDeque::new();
+            let mut next = 0;
+            for (comes, len) in steps {
+                if !comes {
+                    if !held.is_empty() {
+                        held.remove(len % held.len());
+                    }
+                    continue;
+                }
+                let found = place_for(len, next, held.front().map(|message| message.0), SIZE);
+                prop_assert!(found.is_some() || !held.is_empty());
+                let Some(start) = found else { continue };
+                prop_assert!(start + len <= SIZE);
+                let lies_here = |(at, bytes): &&(usize, usize)| *at < start + len && start < at + bytes;
+                let others: Vec<_> = held.iter().filter(lies_here).collect();
+                prop_assert!(others.is_empty(), "{start} {len} over {others:?}");
+                held.push_back((start, len));
+                next = start + len;
+            }
+        }
+    }
+
+    #[test]
+    fn messages_go_round() {
+        let mut next = 0;
+        let mut starts = Vec::new();
+        for _ in 0..5 {
+            let start = place_for(40, next, None, 100).unwrap();
+            starts.push(start);
+            next = start + 40;
+        }
+        assert_eq!(starts, [0, 40, 0, 40, 0]);
+        assert_eq!(place_for(101, 0, None, 100), None);
+        assert_eq!(place_for(40, 80, Some(40), 100), Some(0), "behind the end there is no room");
+        assert_eq!(place_for(41, 80, Some(40), 100), None);
+        assert_eq!(place_for(1, 40, Some(40), 100), None, "it is full");
+    }
+}
