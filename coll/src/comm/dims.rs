@@ -1,5 +1,7 @@
 //! Layout of ranks in dimensions that are as equal as can be.
 
+use core::cmp::Reverse;
+
 use aldis_kernel::hal::Cause;
 
 use super::Dimension;
@@ -13,9 +15,9 @@ const STEPS: u32 = 1 << 14;
 
 /// Chooses the extents of a grid of `ranks` (MPI_Dims_create, MPI 4.1 section 8.5.2): those that
 /// are given as zero, of which the first ones become the larger. The largest of them is as little
-/// above the smallest as can be; of such layouts the one with the largest first extents is taken,
-/// as MPICH does. All others stay. Takes time proportional to the square root of the ranks, a few
-/// times.
+/// above the smallest as can be; of such layouts one with the largest smallest extent, then with
+/// the least sum, and then with the largest first extents is taken, as MPICH does. All others stay.
+/// Takes time proportional to the square root of the ranks, a few times.
 ///
 /// ```
 /// use aldis_coll::comm::{Dimension, dims_create};
@@ -44,20 +46,20 @@ pub fn dims_create(ranks: u32, dimensions: &mut [Dimension]) -> Result<(), Cause
 }
 
 /// Falling factors of `number`, `count` of them above one at most, of which the first is as little
-/// above the last as can be, and then with the largest first ones. Goes through the divisors from
-/// the least that can be the largest factor on, and back where what is left does not divide into
-/// smaller ones, or only into some that are further apart.
+/// above the last as can be; then with the largest last one, the least sum and the largest first
+/// ones. Goes through the divisors from the least that can be the largest factor on, and back where
+/// what is left does not divide into smaller ones, or only into some that are further apart.
 fn factors(number: u32, count: usize) -> [u32; LEVELS] {
     let (count, mut chosen) = (count.min(LEVELS), [1; LEVELS]);
-    let (mut best, mut best_apart, mut steps) = (chosen, None, 0);
+    let (mut best, mut best_key, mut steps) = (chosen, None, 0);
     let (mut level, mut rest, mut least) = (0, number, root(number, count));
-    while steps < STEPS || best_apart.is_none() {
+    while steps < STEPS || best_key.is_none() {
         steps += 1;
         if level == count {
-            let apart = apart(&chosen, count);
+            let key = key(&chosen, count);
             // A later one of two alike has larger first factors.
-            if best_apart.is_none_or(|best_apart| apart <= best_apart) {
-                (best, best_apart) = (chosen, Some(apart));
+            if best_key.is_none_or(|best_key| key <= best_key) {
+                (best, best_key) = (chosen, Some(key));
             }
         }
         let bound = level.checked_sub(1).and_then(|before| chosen.get(before)).copied().unwrap_or(number);
@@ -67,7 +69,7 @@ fn factors(number: u32, count: usize) -> [u32; LEVELS] {
             left => divisor(rest, least).filter(|next| {
                 let first = chosen.first().copied().filter(|_| level > 0).unwrap_or(*next);
                 let apart = first - floor_root(rest / next, left - 1).min(*next);
-                best_apart.is_none_or(|best_apart| apart <= best_apart)
+                best_key.is_none_or(|(best, ..)| apart <= best)
             }),
         };
         match next.filter(|next| (least..=bound).contains(next)) {
@@ -89,10 +91,12 @@ fn factors(number: u32, count: usize) -> [u32; LEVELS] {
     best
 }
 
-/// Returns how far the first of the first `count` factors, which fall, is above the last.
-fn apart(factors: &[u32; LEVELS], count: usize) -> u32 {
+/// Returns what is the least for the best factors, of which the first `count` fall: how far the
+/// first is above the last, the last in reverse, and their sum.
+fn key(factors: &[u32; LEVELS], count: usize) -> (u32, Reverse<u32>, u64) {
     let chosen = factors.get(..count).unwrap_or_default();
-    chosen.first().zip(chosen.last()).map_or(0, |(first, last)| first - last)
+    let (first, last) = chosen.first().zip(chosen.last()).unwrap_or((&1, &1));
+    (first - last, Reverse(*last), chosen.iter().copied().map(u64::from).sum())
 }
 
 /// The largest number whose power is not above `number`: the smallest of so many factors of it is
@@ -153,12 +157,12 @@ mod tests {
         firsts.flat_map(with).collect()
     }
 
-    /// Returns the one whose first and last are the least apart, and then with the largest first
-    /// ones.
+    /// Returns the one whose first and last are the least apart, then with the largest last one,
+    /// the least sum, and the largest first ones.
     fn best(product: u32, count: usize) -> Option<Vec<u32>> {
         let key = |list: &Vec<u32>| {
-            let apart = list.first().unwrap() - list.last().unwrap();
-            (apart, core::cmp::Reverse(list.clone()))
+            let (first, last) = (*list.first().unwrap(), *list.last().unwrap());
+            (first - last, Reverse(last), list.iter().sum::<u32>(), Reverse(list.clone()))
         };
         lists(product, count, product).into_iter().min_by_key(key)
     }
@@ -182,6 +186,7 @@ mod tests {
             assert_eq!(create(grid.iter().product(), &[0; 3]), Ok(grid.to_vec()));
         }
         assert_eq!(create(13104, &[0; 4]), Ok(std::vec![14, 13, 9, 8]));
+        assert_eq!(create(17_712, &[0; 4]), Ok(std::vec![41, 9, 8, 6]));
         assert_eq!(create(590_520, &[0; 4]), Ok(std::vec![38, 37, 21, 20]));
         assert_eq!(create(98784, &[0; 5]), Ok(std::vec![14, 14, 9, 8, 7]));
     }
