@@ -12,8 +12,8 @@
 //! | 33..=64 | 32 | 8 x 8 KiB | 68 KiB | up to 288 MiB |
 //!
 //! That includes what stands beside the lanes: the sets of control slots, 24 KiB a rank for
-//! [`cma`](crate::cma); and the memory in which messages are staged. Arenas come on top, as the user
-//! wants them.
+//! [`cma`](crate::cma), and the memory in which messages are staged. Arenas come on top, as the
+//! user wants them.
 
 use aldis_drivers::shm::Geometry;
 

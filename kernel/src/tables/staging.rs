@@ -1,5 +1,5 @@
-//! Memory of a rank's own in which messages are [staged](crate::engine::staging), and where they lie
-//! there: behind each other, and round and round.
+//! Memory of a rank's own in which messages are [staged](crate::engine::staging), and where they
+//! lie there: behind each other, and round and round.
 
 use crate::memory::buffer::{UserBuffer, overlap};
 use crate::tables::list::{InScope, List};
@@ -59,8 +59,8 @@ impl Staging {
     }
 }
 
-/// Returns where `len` bytes are free from `next` on, in a ring of `size` bytes whose oldest message
-/// begins at `oldest`, if there is any.
+/// Returns where `len` bytes are free from `next` on, in a ring of `size` bytes whose oldest
+/// message begins at `oldest`, if there is any.
 const fn place_for(len: usize, next: usize, oldest: Option<usize>, size: usize) -> Option<usize> {
     let fits_behind = next <= size && len <= size - next;
     match oldest {
