@@ -8,6 +8,9 @@ use crate::harness::program;
 /// The rank that exchanges long messages in every way.
 const RANK: &str = env!("CARGO_BIN_EXE_copy_rank");
 
+/// Nothing is staged: what is tested is the other ways.
+const NOT_STAGED: (&str, &str) = ("ALDIS_STAGING", "off");
+
 /// Runs two of them with variables of the environment; the launcher's exit code and all that was
 /// said.
 fn exchange(variables: &[(&str, &str)]) -> (Option<i32>, String) {
@@ -46,29 +49,41 @@ fn protocol<'a>(said: &'a str, name: &str) -> &'a str {
 #[test]
 fn long_messages_are_read_where_they_are() {
     // Whatever it costs: the way is what is tested.
-    let (code, said) = exchange(&[("ALDIS_READ_COST", "0:1")]);
+    let (code, said) = exchange(&[("ALDIS_READ_COST", "0:1"), NOT_STAGED]);
     assert_eq!(code, Some(0), "{said}");
     assert!(protocol(&said, "rendezvous by reading").ends_with("taken"), "{said}");
     assert!(reads(&said).iter().all(|&count| count > 20) && reads(&said).len() == 2, "{said}");
     assert_eq!(looks(&said), [0, 0], "nothing is mapped: {said}");
-    assert!(protocol(&said, "inside: ").contains("none of this process is mapped by this peer"), "{said}");
+    assert!(protocol(&said, "inside: ").contains("in memory that the peer has not mapped"), "{said}");
 }
 
 #[test]
 fn reading_goes_without_the_owners_help() {
-    let (code, said) = exchange(&[("ALDIS_READ_COST", "0:1"), ("ALDIS_CMA", "read")]);
+    let (code, said) = exchange(&[("ALDIS_READ_COST", "0:1"), ("ALDIS_CMA", "read"), NOT_STAGED]);
     assert_eq!(code, Some(0), "{said}");
     assert!(reads(&said).iter().all(|&count| count > 20), "{said}");
 }
 
 #[test]
 fn what_the_system_refuses_goes_in_fragments_and_explain_says_so() {
-    let (code, said) = exchange(&[("ALDIS_CMA", "off")]);
+    let (code, said) = exchange(&[("ALDIS_CMA", "off"), NOT_STAGED]);
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(reads(&said), [0, 0], "{said}");
     assert_eq!(looks(&said), [0, 0], "{said}");
     assert!(said.contains("transport shm: taken; its memory is not read: ALDIS_CMA is off"), "{said}");
     assert!(protocol(&said, "rendezvous by fragments").ends_with("taken"), "{said}");
+}
+
+/// Without any help of the system, whatever it allows.
+#[test]
+fn messages_of_middle_length_are_staged() {
+    for cma in ["on", "off"] {
+        let (code, said) = exchange(&[("ALDIS_CMA", cma), ("ALDIS_MAPPED_COST", "0:1")]);
+        assert_eq!(code, Some(0), "{cma}: {said}");
+        assert!(reads(&said).iter().all(|&count| count > 20) && reads(&said).len() == 2, "{cma}: {said}");
+        assert!(looks(&said).iter().all(|&count| count > 10), "seen where they are: {cma}: {said}");
+        assert!(said.contains("protocol staging memory: at most 262144 bytes fit"), "{cma}: {said}");
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -132,6 +147,7 @@ fn a_variable_that_makes_no_sense_is_refused() {
         ("ALDIS_READ_COST", "cheap"),
         ("ALDIS_MAPPED_COST", "1"),
         ("ALDIS_DISTANCE", "middling"),
+        ("ALDIS_STAGING", "some"),
     ] {
         let (code, said) = exchange(&[(name, value)]);
         assert_ne!(code, Some(0));
