@@ -63,12 +63,12 @@ impl Word {
 /// The loads by which both words of a pair are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PairLoads {
-    /// One of both.
+    /// Gives both.
     Whole,
-    /// One of each, and the first again, which must be the same. Exact for a writer that stores a
+    /// Gives each, and the first again, which must be the same. Exact for a writer that stores a
     /// value of the first word once.
     Checked,
-    /// One of each. May give words of two stores: a twin for the models.
+    /// Gives each. May give words of two stores: a twin for the models.
     #[cfg(loom)]
     Unchecked,
 }

@@ -17,7 +17,7 @@ pub(crate) struct Staging {
     pub(crate) memory: UserBuffer,
     /// The messages in it, in the order in which they lie there.
     pub(crate) messages: List<InScope>,
-    /// Where the next one is to lie.
+    /// The place of the next one, as an offset.
     next: usize,
 }
 
