@@ -46,6 +46,9 @@ const LOOKS: u8 = 8;
 /// Blocks of which one is preceded by a look.
 pub(super) const BLOCKS_A_LOOK: u32 = 64;
 
+/// Bytes from which on it does not pay any more that the lines of a block are here.
+const WARM_BYTES_MAX: usize = 12 << 10;
+
 /// Messages in memory of this rank's own of which one is preceded by a look.
 const MESSAGES_A_LOOK: u8 = 4;
 
@@ -72,9 +75,9 @@ impl From<Distance> for Estimate {
     }
 }
 
-/// The distance of one peer, as far as it is known.
+/// The loads of lines of one peer, as far as they matter.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LaneDistance {
+struct Samples {
     estimate: Estimate,
     /// Loads in a row that spoke against it.
     against: u8,
@@ -90,9 +93,9 @@ pub(super) struct LaneDistance {
     probe: u32,
 }
 
-impl LaneDistance {
+impl Samples {
     /// Nothing is known. All-zero.
-    pub(super) const UNKNOWN: Self = Self {
+    const UNKNOWN: Self = Self {
         estimate: Estimate::Unknown,
         against: 0,
         looks: 0,
@@ -103,12 +106,12 @@ impl LaneDistance {
     };
 
     /// The distance given instead of a measured one.
-    pub(super) fn given(distance: Distance) -> Self {
+    fn given(distance: Distance) -> Self {
         Self { estimate: distance.into(), ..Self::UNKNOWN }
     }
 
     /// Returns what is known.
-    pub(super) fn known(&self) -> Option<Distance> {
+    const fn known(&self) -> Option<Distance> {
         match self.estimate {
             Estimate::Unknown => None,
             Estimate::Near => Some(Distance::Near),
@@ -116,31 +119,25 @@ impl LaneDistance {
         }
     }
 
+    /// Returns the stores by which a message of so many bytes is written in a block: ordinary ones
+    /// for a short one whose lines are here, since the block is held for an answer, or an answer
+    /// has come in it.
+    #[inline(always)]
+    fn store_of_block(&self, len: usize, is_held: bool) -> Store {
+        let is_warm = (is_held || self.is_warm) && len < WARM_BYTES_MAX;
+        if is_warm { Store::Plain } else { self.store() }
+    }
+
     /// Returns the stores by which long messages are written for the peer. Before the first load
     /// those for afar: to be wrong in that costs less.
     #[inline(always)]
-    pub(super) fn store(&self) -> Store {
-        if self.is_warm { Store::Plain } else { self.store_elsewhere() }
-    }
-
-    /// Returns the stores by which they are written in other memory than blocks.
-    #[inline(always)]
-    pub(super) fn store_elsewhere(&self) -> Store {
+    fn store(&self) -> Store {
         if MEASURES && self.estimate != Estimate::Near { Store::Past } else { Store::Plain }
-    }
-
-    /// Records that an answer has come in a block that this rank writes, or that it has written
-    /// one.
-    #[inline(always)]
-    pub(super) fn set_warm(&mut self, is_warm: bool) {
-        if MEASURES {
-            self.is_warm = is_warm;
-        }
     }
 
     /// Counts a message of which is asked how it is to be stored; true if the peer is to be looked
     /// at before.
-    pub(super) fn is_due(&mut self) -> bool {
+    fn is_due(&mut self) -> bool {
         self.asked = self.asked.wrapping_add(1);
         self.estimate == Estimate::Unknown || self.asked.is_multiple_of(MESSAGES_A_LOOK)
     }
@@ -159,7 +156,7 @@ impl LaneDistance {
     fn look(&mut self, word: &Word, seen: u32, gauge: &Gauge) -> u32 {
         let (value, ticks) = timed_load(word);
         if value != seen {
-            self.record(ticks.saturating_sub(gauge.own_ticks));
+            self.record(ticks.saturating_sub(gauge.own_ticks()));
         }
         value
     }
@@ -167,22 +164,140 @@ impl LaneDistance {
     /// Looks at the credit of a lane, and times some of the looks.
     #[cold]
     #[inline(never)]
-    pub(super) fn look_at_credit(&mut self, credit: &Word, gauge: &Gauge) {
+    fn look_at_credit(&mut self, credit: &Word, gauge: &Gauge) {
         self.looks = self.looks.wrapping_add(1);
         let is_timed = self.estimate == Estimate::Unknown || self.looks.is_multiple_of(LOOKS);
         self.credit =
             if is_timed { self.look(credit, self.credit, gauge) } else { credit.load(Ordering::Relaxed) };
     }
+}
+
+/// Records of a lane: none on a small core, which measures nothing and has no room for them.
+const RECORDS: usize = if cfg!(target_pointer_width = "64") { 1 } else { 0 };
+
+/// The distance of one peer, as far as it is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LaneDistance([Samples; RECORDS]);
+
+impl LaneDistance {
+    /// Nothing is known. All-zero.
+    pub(super) const UNKNOWN: Self = Self([Samples::UNKNOWN; RECORDS]);
+
+    /// The distance given instead of a measured one.
+    pub(super) fn given(distance: Distance) -> Self {
+        Self([Samples::given(distance); RECORDS])
+    }
+
+    /// Returns what is known.
+    pub(super) fn known(&self) -> Option<Distance> {
+        self.0.first()?.known()
+    }
+
+    /// See [`Samples::store_of_block`].
+    #[inline(always)]
+    pub(super) fn store_of_block(&self, len: usize, is_held: bool) -> Store {
+        self.0.first().map_or(Store::Plain, |samples| samples.store_of_block(len, is_held))
+    }
+
+    /// See [`Samples::store`].
+    #[inline(always)]
+    pub(super) fn store(&self) -> Store {
+        self.0.first().map_or(Store::Plain, Samples::store)
+    }
+
+    /// Records that an answer has come in a block that this rank writes, or that it has written
+    /// one.
+    #[inline(always)]
+    pub(super) fn set_warm(&mut self, is_warm: bool) {
+        if MEASURES && let Some(samples) = self.0.first_mut() {
+            samples.is_warm = is_warm;
+        }
+    }
+
+    /// Counts a message of which is asked how it is to be stored; true if the peer is to be looked
+    /// at before.
+    pub(super) fn is_due(&mut self) -> bool {
+        self.0.first_mut().is_some_and(Samples::is_due)
+    }
+
+    /// See [`Samples::look_at_credit`].
+    #[inline]
+    pub(super) fn look_at_credit(&mut self, credit: &Word, gauge: &Gauge) {
+        if let Some(samples) = self.0.first_mut() {
+            samples.look_at_credit(credit, gauge);
+        }
+    }
 
     /// Looks at the probe of a peer.
     pub(super) fn look_at_probe(&mut self, probe: &Word, gauge: &Gauge) {
-        self.probe = self.look(probe, self.probe, gauge);
+        if let Some(samples) = self.0.first_mut() {
+            samples.probe = samples.look(probe, samples.probe, gauge);
+        }
+    }
+}
+
+/// The measuring of a transport, which takes no room where nothing is measured.
+#[derive(Debug)]
+pub(super) struct Gauge([Measuring; RECORDS]);
+
+impl Gauge {
+    pub(super) fn new() -> Self {
+        Self([(); RECORDS].map(|()| Measuring::new()))
+    }
+
+    /// All peers are so far, and none is measured.
+    pub(super) fn give(&mut self, distance: Distance) {
+        if let Some(measuring) = self.0.first_mut() {
+            measuring.give(distance);
+        }
+    }
+
+    /// Returns what is known of a peer that is attached now.
+    pub(super) fn first(&self) -> LaneDistance {
+        let given = self.0.first().and_then(|measuring| measuring.given);
+        given.map_or(LaneDistance::UNKNOWN, LaneDistance::given)
+    }
+
+    /// Returns true if lanes are measured.
+    #[inline(always)]
+    pub(super) fn measures(&self) -> bool {
+        self.0.first().is_some_and(Measuring::measures)
+    }
+
+    /// Returns the ticks that a timed load of a line takes which this core has.
+    fn own_ticks(&self) -> u32 {
+        self.0.first().map_or(0, |measuring| measuring.own_ticks)
+    }
+
+    /// Returns what is to be told of a peer of this distance.
+    pub(super) fn remark(&self, known: Option<Distance>) -> Option<&'static str> {
+        self.0.first()?.remark(known)
+    }
+
+    /// Returns the stores by which chunks are written.
+    pub(super) fn chunk_store(&self) -> Store {
+        self.0.first().map_or(Store::Plain, |measuring| measuring.chunk_store)
+    }
+
+    /// Counts a collective that passes chunks: its number if peers are to be looked at before it.
+    pub(super) fn is_due(&mut self) -> Option<u32> {
+        self.0.first_mut()?.is_due()
+    }
+
+    /// The lane to look at, counted from the node's first.
+    pub(super) fn turn(&self) -> u32 {
+        self.0.first().map_or(0, |measuring| measuring.turn)
+    }
+
+    /// See [`Measuring::go_on`].
+    pub(super) fn go_on(&mut self, known: Option<Distance>, lanes: u32) -> bool {
+        self.0.first_mut().is_none_or(|measuring| measuring.go_on(known, lanes))
     }
 }
 
 /// The measuring of a transport: what all its lanes have in common.
 #[derive(Debug)]
-pub(super) struct Gauge {
+struct Measuring {
     /// The distance of all peers, if that is given.
     given: Option<Distance>,
     /// Ticks that a timed load of a line takes which this core has.
@@ -199,8 +314,8 @@ pub(super) struct Gauge {
     chunk_store: Store,
 }
 
-impl Gauge {
-    pub(super) fn new() -> Self {
+impl Measuring {
+    fn new() -> Self {
         let mut own_ticks = 0;
         if MEASURES {
             let word = Word::default();
@@ -211,24 +326,19 @@ impl Gauge {
     }
 
     /// All peers are so far, and none is measured.
-    pub(super) fn give(&mut self, distance: Distance) {
+    fn give(&mut self, distance: Distance) {
         self.given = Some(distance);
         self.chunk_store = LaneDistance::given(distance).store();
     }
 
-    /// Returns what is known of a peer that is attached now.
-    pub(super) fn first(&self) -> LaneDistance {
-        self.given.map_or(LaneDistance::UNKNOWN, LaneDistance::given)
-    }
-
     /// Returns true if lanes are measured.
     #[inline(always)]
-    pub(super) fn measures(&self) -> bool {
+    fn measures(&self) -> bool {
         MEASURES && self.given.is_none()
     }
 
     /// Returns what is to be told of a peer of this distance.
-    pub(super) fn remark(&self, known: Option<Distance>) -> Option<&'static str> {
+    fn remark(&self, known: Option<Distance>) -> Option<&'static str> {
         Some(match (known, self.given.is_some()) {
             _ if !MEASURES => return None,
             (None, _) => "its distance is not measured yet: written past the caches",
@@ -239,26 +349,17 @@ impl Gauge {
         })
     }
 
-    pub(super) fn chunk_store(&self) -> Store {
-        self.chunk_store
-    }
-
     /// Counts a collective that passes chunks: its number if peers are to be looked at before it.
-    pub(super) fn is_due(&mut self) -> Option<u32> {
+    fn is_due(&mut self) -> Option<u32> {
         self.calls = self.calls.wrapping_add(1);
         let is_due = self.calls < CALLS_A_LOOK || self.calls.is_multiple_of(CALLS_A_LOOK);
         Some(self.calls).filter(|_| self.measures() && is_due)
     }
 
-    /// The lane to look at, counted from the node's first.
-    pub(super) fn turn(&self) -> u32 {
-        self.turn
-    }
-
     /// Takes what is known of the lane whose turn it is into account, if it leads anywhere, and
     /// goes on to the next one of so many; true after the last one, when the stores for chunks are
     /// chosen anew.
-    pub(super) fn go_on(&mut self, known: Option<Distance>, lanes: u32) -> bool {
+    fn go_on(&mut self, known: Option<Distance>, lanes: u32) -> bool {
         self.is_any_near |= known == Some(Distance::Near);
         self.is_any_far |= known == Some(Distance::Far);
         self.turn += 1;
@@ -312,8 +413,8 @@ mod tests {
     const NEAR: u32 = 40;
     const FAR: u32 = 250;
 
-    fn after(samples: &[u32]) -> LaneDistance {
-        let mut distance = LaneDistance::UNKNOWN;
+    fn after(samples: &[u32]) -> Samples {
+        let mut distance = Samples::UNKNOWN;
         samples.iter().for_each(|ticks| distance.record(*ticks));
         distance
     }

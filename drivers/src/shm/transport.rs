@@ -361,8 +361,7 @@ impl Transport for Shm<'_> {
         if MEASURES && large && lane.outgoing.position().is_multiple_of(BLOCKS_A_LOOK) {
             lane.look_at_credit(&self.gauge);
         }
-        // The lines of a block that is held are here, or that an answer has come in.
-        let store = if held.is_some() { Store::Plain } else { lane.distance.store() };
+        let store = lane.distance.store_of_block(len, held.is_some());
         if large {
             lane.distance.set_warm(false);
         }
@@ -455,7 +454,7 @@ impl Extras for Shm<'_> {
             lane.incoming.publish();
             lane.look_at_credit(&self.gauge);
         }
-        lane.distance.store_elsewhere()
+        lane.distance.store()
     }
 
     #[inline]
