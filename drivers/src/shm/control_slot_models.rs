@@ -41,7 +41,7 @@ impl SlotOrders for OneByOne {
     const LOADS: PairLoads = PairLoads::Checked;
 }
 
-/// The same without another look at the name.
+/// Loads both words without another look at the name.
 struct NameOnce;
 impl SlotOrders for NameOnce {
     const LOADS: PairLoads = PairLoads::Unchecked;

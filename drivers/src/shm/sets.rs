@@ -63,7 +63,7 @@ impl Shm<'_> {
     /// Looks how far away some peers are, by their probes in the first set, whichever is used, and
     /// changes its own.
     #[cold]
-    fn look_around(&mut self, number: u32) {
+    fn measure_distances(&mut self, number: u32) {
         for _ in 0..LANES_A_LOOK {
             let index = self.gauge.turn().wrapping_add(self.first);
             let known = self.lanes.get_mut(index as usize).and_then(|lane| {
@@ -161,7 +161,7 @@ impl SharedControl for Shm<'_> {
             own.run(first, len);
         }
         if let Some(number) = self.gauge.is_due() {
-            self.look_around(number);
+            self.measure_distances(number);
         }
     }
 

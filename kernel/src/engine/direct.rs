@@ -42,6 +42,16 @@ struct RemotePiece {
     len: u32,
 }
 
+/// A message that its peer can read where it is.
+pub(crate) struct ExposedMessage {
+    pub(crate) key: Key,
+    pub(crate) len: usize,
+    /// The signature of its elements, if it is typed.
+    pub(crate) signature: Option<u32>,
+    /// The key to its memory.
+    pub(crate) read_key: MemoryKey,
+}
+
 /// Returns true if there is code for memory in the transport's hands.
 pub(crate) const fn lends<T: Transport>() -> bool {
     LENDS && T::HAS_REMOTE_MEMORY
@@ -155,6 +165,18 @@ impl Engine<'_> {
             count(&mut self.counters.unread);
             return self.announce(transport, id, Kind::Announce, key, len, own);
         };
+        self.announce_exposed(transport, id, own, &ExposedMessage { key, len, signature, read_key })
+    }
+
+    /// Announces a message, whose data is read from the memory of the request behind `own`.
+    pub(crate) fn announce_exposed<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        id: PeerId,
+        own: Handle,
+        message: &ExposedMessage,
+    ) -> Result<Injected, Cause> {
+        let &ExposedMessage { key, len, signature, read_key } = message;
         let Some(peer) = self.peers.get(id.index()) else { return Err(Cause::Unreachable) };
         if peer.envelopes_out.available() == 0 {
             count(&mut self.counters.credit_stalls);

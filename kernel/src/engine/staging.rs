@@ -14,12 +14,13 @@
 use aldis_hal::copy::{Store, publish};
 use aldis_hal::memory::Access;
 use aldis_hal::{Cause, Handle, PeerId, Transport};
-use aldis_protocols::header::{Finish, Kind, exposed};
+use aldis_protocols::header::Finish;
 
 use crate::counters::count;
-use crate::engine::direct::lends;
+use crate::datatype::Form;
+use crate::engine::direct::{ExposedMessage, lends};
 use crate::engine::state::Engine;
-use crate::engine::wire::{Injected, post};
+use crate::engine::wire::Injected;
 use crate::memory::buffer::UserBuffer;
 use crate::tables::request::{Backing, Request, State};
 
@@ -31,16 +32,15 @@ impl Engine<'_> {
     /// Returns true if the send in slot `index` is to be staged: it is of middle length, in one
     /// piece, and its receiver has the staging memory mapped, but not the message's own.
     pub(crate) fn is_staged<T: Transport>(&mut self, transport: &T, id: PeerId, index: u32) -> bool {
-        let staging = &self.buffered.staging;
-        let (most, Some(memory)) = (staging.bytes_max(), staging.memory.memory()) else { return false };
+        let most = self.staged_bytes_max(transport, id) as usize;
         let Some(peer) = self.peers.get(id.index()) else { return false };
         let least = peer.thresholds.eager_end.max(peer.thresholds.inline_end) as usize;
         let is_middle = |request: &&mut Request| (least..=most).contains(&request.buffer.len());
         let Some(request) = self.requests.at(index).filter(is_middle) else { return false };
         let Some(own) = request.piece().and_then(|piece| piece.memory()) else { return false };
         let is_typed = matches!(request.backing, Backing::Typed(_));
-        let is_alike = self.form_from(id, is_typed) == crate::datatype::Form::Native;
-        is_alike && transport.is_mapped(id, memory) && !transport.is_mapped(id, own)
+        let is_alike = self.form_from(id, is_typed) == Form::Native;
+        is_alike && !transport.is_mapped(id, own)
     }
 
     /// Bytes of the longest message that is staged for a peer.
@@ -61,10 +61,6 @@ impl Engine<'_> {
         if !lends::<T>() || !self.is_staged(transport, id, own.slot) {
             return None;
         }
-        if self.peers.get(id.index())?.envelopes_out.available() == 0 {
-            count(&mut self.counters.credit_stalls);
-            return Some(Ok(Injected::NoCredit));
-        }
         let signature = self.label(own.slot, Finish::Complete).signature();
         let request = self.requests.get(own)?;
         let (key, rank, from) = (request.key, request.rank, request.piece()?);
@@ -75,11 +71,8 @@ impl Engine<'_> {
             self.drop_copy(copy.slot);
             return None;
         };
-        let peer = self.peers.get(id.index())?;
-        let header = self.header(peer, Kind::Expose, key, peer.sequence_out, from.len() as u64);
-        let header = signature.map_or(header, |signature| header.signed(signature));
-        let post = post(transport, id, &header.emit(), &exposed(copy, read_key));
-        let injected = self.injected(id, Kind::Announce, false, from.len(), post);
+        let message = ExposedMessage { key, len: from.len(), signature, read_key };
+        let injected = self.announce_exposed(transport, id, copy, &message);
         if !matches!(injected, Ok(Injected::Announced)) {
             self.take_back(transport, copy);
             self.drop_copy(copy.slot);

@@ -205,7 +205,7 @@ pub fn step() -> Result<Outcome> {
     pass(STEP_SEEDS)
 }
 
-/// The same step on as many seeds as the command has.
+/// Runs the step on as many seeds as the command has.
 pub fn step_in_full() -> Result<Outcome> {
     pass(SEEDS)
 }

@@ -199,7 +199,7 @@ pub fn step() -> Result<Outcome> {
     fuzz_each(STEP_SECONDS)
 }
 
-/// The same step with more time for each target.
+/// Runs the step with more time for each target.
 pub fn step_in_full() -> Result<Outcome> {
     fuzz_each(FULL_STEP_SECONDS)
 }

@@ -58,7 +58,7 @@ pub fn step(workspace: &Workspace) -> Result<Outcome> {
     interpret(workspace, CASES)
 }
 
-/// The same step with more cases of each property test.
+/// Runs the step with more cases of each property test.
 pub fn step_in_full(workspace: &Workspace) -> Result<Outcome> {
     interpret(workspace, FULL_CASES)
 }

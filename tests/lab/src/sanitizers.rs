@@ -114,7 +114,7 @@ pub fn step(workspace: &Workspace) -> Result<Outcome> {
     pass_all(workspace, TRIALS)
 }
 
-/// The same step, with the trials over sockets and segments of a host, which are built for minutes.
+/// Runs the step with the trials over sockets and segments of a host, which are built for minutes.
 pub fn step_in_full(workspace: &Workspace) -> Result<Outcome> {
     pass_all(workspace, TRIALS_IN_FULL)
 }

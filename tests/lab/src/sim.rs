@@ -270,7 +270,7 @@ pub fn step() -> Result<Outcome> {
     pass(STEP_SEEDS)
 }
 
-/// The same step on more seeds.
+/// Runs the step on more seeds.
 pub fn step_in_full() -> Result<Outcome> {
     pass(FULL_STEP_SEEDS)
 }

@@ -19,7 +19,7 @@ pub(super) const DEBIAN_PACKAGES: &str = "rustc-web cargo-web rust-web-src lld";
 pub(super) enum Library {
     /// The library that firmware links: core and compiler_builtins alone.
     Core,
-    /// The same for images that are only run in emulators: not optimised by itself, it is with the
+    /// A `core` for images that are only run in emulators: not optimised by itself, it is with the
     /// image that links it. A third of the work.
     CoreToEmulate,
     /// The same for `cargo check`, which reads its metadata alone: not optimised, so that it is
