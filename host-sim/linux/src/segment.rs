@@ -209,8 +209,9 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     fn new(file: BorrowedFd<'_>, bytes: usize) -> Result<Self, SegmentError> {
         let bytes = NonZeroUsize::new(bytes).ok_or(SegmentError::Size { expected: 1, found: 0 })?;
-        let (protection, flags) =
-            (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE);
+        // Not populated: each rank maps the segments of all, and touches a small part of most. The
+        // memory is there; what is used first takes a minor fault a page.
+        let (protection, flags) = (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED);
         // SAFETY: a new mapping at an address of the kernel's choice; it overlaps nothing that Rust
         // knows of.
         let start = unsafe { mmap(bytes, protection, flags, file) }.map_err(|errno| {
@@ -258,8 +259,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Maps a segment that should be `label`'s and `bytes` long. Pages are present when this
-    /// returns.
+    /// Maps a segment that should be `label`'s and `bytes` long.
     ///
     /// # Errors
     /// What [`SegmentError`] names: size, seals, foreign, mislabelled, or the system.
