@@ -68,11 +68,11 @@ impl TcpEngine {
             }
             Err(failure @ CallFailure { errno: Errno::EMFILE | Errno::ENFILE, .. }) => {
                 self.counters.crowded += 1;
-                self.blame(peer, Some(failure));
+                self.blame_attempt(peer, Some(failure));
                 self.lose(peer, Cause::Full(Resource::Descriptors));
             }
             Err(failure) => {
-                self.blame(peer, Some(failure));
+                self.blame_attempt(peer, Some(failure));
                 if let Some(mut handshake) = Handshake::dial(&mut self.node(), dial, now()) {
                     handshake.hang_up(&mut self.node(), now());
                 }
@@ -199,6 +199,7 @@ impl TcpEngine {
             return 0;
         };
         let mut bytes = [0; GREETING_READ_BYTES];
+        let claim = handshake.claim();
         let spoken = speak(wire, handshake);
         if let Moved::Denied(failure) = spoken {
             *failed = Some(failure);
@@ -236,6 +237,11 @@ impl TcpEngine {
             None => self.enqueue(slot),
             Some(StreamEvent::Opened { peer, link }) => self.opened(slot, peer, link, rest),
             Some(StreamEvent::Ended { why, .. }) => {
+                let failed = *failed;
+                // The other side may have kept it, and takes its end for this rank's.
+                if let Some((peer, _)) = claim {
+                    self.blame_attempt(peer, failed);
+                }
                 self.ended(slot, why);
             }
         }
@@ -263,7 +269,7 @@ impl TcpEngine {
         let failed = self.connections.peek(slot).and_then(|connection| connection.failed);
         self.close(slot);
         if let Some((peer, _)) = claim {
-            self.blame(peer, failed);
+            self.blame_attempt(peer, failed);
         }
         if let Some((peer, _)) = claim
             && !why.is_ordinary()

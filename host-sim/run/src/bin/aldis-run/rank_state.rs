@@ -138,6 +138,15 @@ impl RankState {
         }
     }
 
+    /// Returns what had gone wrong in its wire-up before it said itself that it failed, in words.
+    fn before_its_word(&self) -> String {
+        match (&self.cut, &self.error) {
+            (Some(cut), _) => format!("; before that the launcher's {cut}"),
+            (None, Some(error)) => format!("; before that, in the launcher: {error}"),
+            (None, None) => String::new(),
+        }
+    }
+
     /// Returns what is wrong with it, and true if that only came of another rank's failure.
     pub(crate) fn fault(&self) -> Option<(RankFault, bool)> {
         let primary = |fault| Some((fault, false));
@@ -146,11 +155,8 @@ impl RankState {
                 return primary(RankFault::Aborted { code: *code, text: text.clone() });
             }
             Some(LastMessage::Failed { text, consequence }) => {
-                let cut = self.cut.as_ref().map(|cut| format!("; before that the launcher's {cut}"));
-                return Some((
-                    RankFault::Failed { text: text.clone() + &cut.unwrap_or_default() },
-                    *consequence,
-                ));
+                let text = text.clone() + &self.before_its_word();
+                return Some((RankFault::Failed { text }, *consequence));
             }
             Some(LastMessage::Left { .. }) | None => {}
         }
@@ -200,6 +206,13 @@ mod tests {
             panic!("its own word counts")
         };
         assert_eq!(told, format!("no rank speaks; before that the launcher's {text}"));
+        // The launcher's own call failed, and the rank tells that no launcher speaks.
+        (rank.cut, rank.error) = (None, Some("sendmsg failed: No buffer space available".into()));
+        let Some((RankFault::Failed { text: told }, true)) = rank.fault() else {
+            panic!("its own word counts")
+        };
+        assert!(told.ends_with("; before that, in the launcher: sendmsg failed: No buffer space available"));
+        (rank.cut, rank.error) = (Some(text), None);
         (rank.last, rank.exit) = (None, Some(Exit::Signal(9)));
         assert_eq!(rank.fault(), Some((RankFault::Ended(Exit::Signal(9)), false)), "that is why it is gone");
         (rank.stage, rank.exit) = (RankStage::Done, Some(Exit::Code(0)));
