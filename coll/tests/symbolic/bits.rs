@@ -7,49 +7,52 @@ use aldis_coll::schedule::{Priced, on_blocks};
 use aldis_coll::select::Call;
 use aldis_kernel::hal::{Cause, Operation};
 
+use crate::model::RankExpressions;
 use crate::{check, counts};
 
-/// The pair tree, as an expression of ranks: the first ranks fold in pairs where there are too many
-/// for a power of two.
-fn pair_tree(size: u32) -> String {
+/// The pair tree of ranks: the first ranks fold in pairs where there are too many for a power of
+/// two.
+fn pair_tree(all: &mut RankExpressions, size: u32) -> usize {
     let excess = size - (1 << size.ilog2());
-    let mut operands: Vec<String> =
-        (0..excess).map(|pair| format!("({} {})", 2 * pair, 2 * pair + 1)).collect();
-    operands.extend((2 * excess..size).map(|rank| rank.to_string()));
+    let folded = |pair: u32| all.combine(2 * pair as usize, 2 * pair as usize + 1);
+    let mut operands: Vec<usize> = (0..excess).map(folded).collect();
+    operands.extend((2 * excess..size).map(|rank| rank as usize));
     while operands.len() > 1 {
-        operands = operands.chunks(2).map(|pair| format!("({} {})", pair[0], pair[1])).collect();
+        operands = operands.chunks(2).map(|pair| all.combine(pair[0], pair[1])).collect();
     }
-    operands.concat()
+    operands[0]
 }
 
 /// Returns the expression of what is before the last 2^k of so many ranks, then those.
-fn prefix_tree(first: u32, ranks: u32) -> String {
+fn prefix_tree(all: &mut RankExpressions, first: u32, ranks: u32) -> usize {
     if ranks == 1 {
-        return first.to_string();
+        return first as usize;
     }
     let right = 1 << (ranks - 1).ilog2();
     let left = ranks - right;
-    format!("({} {})", prefix_tree(first, left), prefix_tree(first + left, right))
+    let operands = [prefix_tree(all, first, left), prefix_tree(all, first + left, right)];
+    all.combine(operands[0], operands[1])
 }
 
 /// The one expression of a rank's result.
-fn expression(operation: Operation, size: u32, rank: u32) -> String {
+fn expression(all: &mut RankExpressions, operation: Operation, size: u32, rank: u32) -> usize {
     match operation {
-        Operation::Scan => prefix_tree(0, rank + 1),
-        Operation::Exscan => prefix_tree(0, rank.max(1)),
-        _ => pair_tree(size),
+        Operation::Scan => prefix_tree(all, 0, rank + 1),
+        Operation::Exscan => prefix_tree(all, 0, rank.max(1)),
+        _ => pair_tree(all, size),
     }
 }
 
 /// Returns true if every element on every rank that has a result is the one expression.
 fn evaluates(candidate: &'static dyn Priced, size: u32, root: u32, count: usize) -> bool {
     let job = check(candidate, size, root, count).unwrap();
+    let mut all = job.expressions_of_ranks();
     let operation = candidate.operation();
     let ends = if operation == Operation::Reduce { root..root + 1 } else { 0..size };
     ends.into_iter().all(|rank| {
-        let expected = expression(operation, size, rank);
+        let expected = expression(&mut all, operation, size, rank);
         let first = if operation == Operation::ReduceScatterBlock { rank as usize * count } else { 0 };
-        (first..first + count).all(|element| job.expression_of(rank, element) == expected)
+        (first..first + count).all(|element| all.number(job.value(rank, element)) == expected)
     })
 }
 

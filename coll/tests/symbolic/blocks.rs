@@ -124,15 +124,20 @@ impl Job<'_> {
         let (count, size) = (self.count, self.size as usize);
         for state in &self.ranks {
             let rank = state.instance.rank() as usize;
-            let expected = |at: usize| match self.schedule.operation() {
+            // Of each block that the rank ends with, the value that it begins with; they rise.
+            let begins_with = |block: usize| match self.schedule.operation() {
                 Operation::Gather if rank != self.root as usize => None,
-                Operation::Gather | Operation::Allgather => Some(at),
-                Operation::Scatter => (at / count == rank).then_some(at),
-                _ => Some((at / count * size + rank) * count + at % count),
+                Operation::Gather | Operation::Allgather => Some(block * count),
+                Operation::Scatter => (block == rank).then_some(block * count),
+                _ => Some((block * size + rank) * count),
             };
-            let wrong = |at: &usize| expected(*at).is_some_and(|value| state.data[*at] != value);
-            if let Some(element) = (0..size * count).find(wrong) {
-                return Err(ScheduleFault::Wrong { rank: rank as u32, element });
+            for block in 0..size {
+                let Some(first) = begins_with(block) else { continue };
+                let values = &state.data[block * count..][..count];
+                if let Some(at) = values.iter().zip(first..).position(|(value, expected)| *value != expected)
+                {
+                    return Err(ScheduleFault::Wrong { rank: rank as u32, element: block * count + at });
+                }
             }
         }
         Ok(())

@@ -10,8 +10,11 @@ mod ends;
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::{blocks, inter};
 use aldis_coll::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Schedule, Span, Step, Work};
+use rustc_hash::FxBuildHasher;
+
+pub(crate) use self::ends::RankExpressions;
+use crate::{blocks, inter};
 
 /// The fault of a schedule.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -100,9 +103,11 @@ pub(crate) struct Job<'a> {
     /// True if the data are the input of an operation that reads one.
     pub(crate) in_place: bool,
     pub(crate) ranks: Vec<Rank>,
-    channels: HashMap<(u32, u32), ModelChannel>,
+    channels: HashMap<(u32, u32), ModelChannel, FxBuildHasher>,
     expressions: Vec<(Value, Value)>,
-    interned: HashMap<(Value, Value), Value>,
+    interned: HashMap<(Value, Value), Value, FxBuildHasher>,
+    /// Elements that all ranks start with.
+    leaves: usize,
     runnable: VecDeque<u32>,
     pub(crate) total: JobCount,
     pub(crate) rounds: Vec<Heaviest>,
@@ -181,9 +186,10 @@ impl<'a> Job<'a> {
             root,
             in_place,
             ranks,
-            channels: HashMap::new(),
+            channels: HashMap::default(),
             expressions: Vec::new(),
-            interned: HashMap::new(),
+            interned: HashMap::default(),
+            leaves: blocks::leaves(schedule, size, count),
             runnable: (0..size).collect(),
             total: JobCount::default(),
             rounds: vec![Heaviest::default(); rounds as usize],
@@ -412,8 +418,7 @@ impl<'a> Job<'a> {
     }
 
     fn intern(&mut self, left: Value, right: Value) -> Value {
-        let leaves = blocks::leaves(self.schedule, self.size, self.count);
-        let expressions = &mut self.expressions;
+        let (leaves, expressions) = (self.leaves, &mut self.expressions);
         *self.interned.entry((left, right)).or_insert_with(|| {
             expressions.push((left, right));
             leaves + expressions.len() - 1

@@ -1,9 +1,38 @@
 //! The result that every rank must end with, an operation at a time.
 
 use core::ops::Range;
+use std::collections::HashMap;
+
+use rustc_hash::FxBuildHasher;
 
 use super::{Job, ScheduleFault, UNDEFINED, Value};
-use crate::blocks;
+
+/// Expressions of ranks, each with a number: a rank's own, or one that stands for two others in
+/// this order. Equal numbers are the same operands combined in the same order, whatever element of
+/// the ranks they are of.
+#[derive(Default)]
+pub(crate) struct RankExpressions {
+    /// Values that ranks start with, in all and each.
+    leaves: usize,
+    each: usize,
+    /// The number of each expression of values.
+    numbers: Vec<usize>,
+    combined: HashMap<(usize, usize), usize, FxBuildHasher>,
+}
+
+impl RankExpressions {
+    /// The number of the expression of two.
+    pub(crate) fn combine(&mut self, left: usize, right: usize) -> usize {
+        // Ranks have the numbers below.
+        let next = self.leaves + self.combined.len();
+        *self.combined.entry((left, right)).or_insert(next)
+    }
+
+    /// The number of what a value is of.
+    pub(crate) fn number(&self, value: Value) -> usize {
+        value.checked_sub(self.leaves).map_or_else(|| value / self.each, |index| self.numbers[index])
+    }
+}
 
 impl Job<'_> {
     /// Checks that every rank has a signal of every other.
@@ -71,24 +100,36 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// The first element of a rank as an expression of ranks.
-    pub(crate) fn expression(&self, rank: u32) -> String {
-        self.expression_of(rank, 0)
+    /// Numbers the expressions of all values by the ranks that they combine.
+    pub(crate) fn expressions_of_ranks(&self) -> RankExpressions {
+        let leaves = self.leaves;
+        let mut numbered =
+            RankExpressions { leaves, each: leaves / self.size as usize, ..Default::default() };
+        // An expression comes after those that it is of.
+        for &(left, right) in &self.expressions {
+            let of_ranks = numbered.combine(numbered.number(left), numbered.number(right));
+            numbered.numbers.push(of_ranks);
+        }
+        numbered
     }
 
-    /// An element of a rank as an expression of ranks.
-    pub(crate) fn expression_of(&self, rank: u32, element: usize) -> String {
+    /// The value of an element of a rank.
+    pub(crate) fn value(&self, rank: u32, element: usize) -> Value {
+        self.ranks[rank as usize].data[element]
+    }
+
+    /// The first element of a rank as an expression of ranks.
+    pub(crate) fn expression(&self, rank: u32) -> String {
         fn text(job: &Job<'_>, value: Value) -> String {
-            let leaves = blocks::leaves(job.schedule, job.size, job.count);
-            match value.checked_sub(leaves) {
-                None => (value / (leaves / job.size as usize)).to_string(),
+            match value.checked_sub(job.leaves) {
+                None => (value / (job.leaves / job.size as usize)).to_string(),
                 Some(index) => {
                     let (left, right) = job.expressions[index];
                     format!("({} {})", text(job, left), text(job, right))
                 }
             }
         }
-        text(self, self.ranks[rank as usize].data[element])
+        text(self, self.value(rank, 0))
     }
 
     /// Every rank has an expression for each element of its own block in which every rank's operand
@@ -149,10 +190,9 @@ impl Job<'_> {
 
     /// The operands of an expression from left to right.
     fn leaves(&self, root: Value) -> Vec<Value> {
-        let leaves = blocks::leaves(self.schedule, self.size, self.count);
         let (mut found, mut todo) = (Vec::new(), vec![root]);
         while let Some(value) = todo.pop() {
-            match value.checked_sub(leaves) {
+            match value.checked_sub(self.leaves) {
                 None => found.push(value),
                 Some(index) => {
                     let (left, right) = self.expressions[index];
