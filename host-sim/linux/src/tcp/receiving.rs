@@ -163,8 +163,8 @@ impl TcpEngine {
         }
     }
 
-    /// Keeps for a peer the call that failed when it was to be connected; not in place of the one by
-    /// which a link broke, of which this may well have come.
+    /// Keeps for a peer the call that failed when it was to be connected; not in place of the one
+    /// by which a link broke, of which this may well have come.
     #[cold]
     pub(super) fn blame_attempt(&mut self, peer: PeerId, failure: Option<CallFailure>) {
         if self.peers.get(peer.index()).is_none_or(|row| row.failed.is_none()) {
