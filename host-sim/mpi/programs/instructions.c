@@ -21,7 +21,7 @@ enum { WARM = 128, COUNTED = 512, BYTES = 8, ANSWER = 1 };
 static const long PUBLISHED_NS = 2000000;
 
 static int rank, count, turns_from[2];
-static double data, result;
+static double data, result, all[2];
 static MPI_Datatype type = MPI_DATATYPE_NULL;
 static MPI_Op op = MPI_SUM;
 static MPI_Request request = MPI_REQUEST_NULL;
@@ -37,6 +37,12 @@ static void call_bcast(void) { MPI_Bcast(&data, count, type, 0, MPI_COMM_WORLD);
 static void call_allreduce(void) { MPI_Allreduce(&data, &result, count, type, op, MPI_COMM_WORLD); }
 static void call_iallreduce(void) { MPI_Iallreduce(&data, &result, count, type, op, MPI_COMM_WORLD, &request); }
 static void call_iallreduce_and_wait(void) { call_iallreduce(); call_wait(); }
+static void call_gather(void) { MPI_Gather(&data, count, type, all, count, type, 1, MPI_COMM_WORLD); }
+static void call_scatter(void) { MPI_Scatter(all, count, type, &data, count, type, 0, MPI_COMM_WORLD); }
+static void call_reduce(void) { MPI_Reduce(&data, &result, count, type, op, 1, MPI_COMM_WORLD); }
+static void call_scan(void) { MPI_Scan(&data, &result, count, type, op, MPI_COMM_WORLD); }
+static void call_start(void) { MPI_Start(&request); }
+static void call_start_and_wait(void) { call_start(); call_wait(); }
 static void call_nothing(void) {}
 
 typedef void (*Call)(void);
@@ -59,6 +65,16 @@ static const struct Row {
     {"allreduce", call_nothing, call_allreduce, call_allreduce, 2},
     {"iallreduce_first", call_nothing, call_iallreduce, call_iallreduce_and_wait, 1},
     {"iallreduce", call_nothing, call_iallreduce, call_iallreduce_and_wait, 2},
+    {"gather", call_nothing, call_gather, call_gather, 1},
+    {"gather_root", call_nothing, call_gather, call_gather, 2},
+    {"scatter_root", call_nothing, call_scatter, call_scatter, 1},
+    {"scatter", call_nothing, call_scatter, call_scatter, 2},
+    {"reduce", call_nothing, call_reduce, call_reduce, 1},
+    {"reduce_root", call_nothing, call_reduce, call_reduce, 2},
+    {"scan_first", call_nothing, call_scan, call_scan, 1},
+    {"scan", call_nothing, call_scan, call_scan, 2},
+    {"start_first", call_nothing, call_start, call_start_and_wait, 1},
+    {"start", call_nothing, call_start, call_start_and_wait, 2},
 };
 
 static void fail(const char *why) {
@@ -107,7 +123,7 @@ static void run_first(const struct Row *row, int is_counted) {
     if (is_counted && row->counted == 1) measured(row->first);
     else row->first();
     /* A collective waits for the other rank. */
-    if (row->first != call_iallreduce && request != MPI_REQUEST_NULL) call_wait();
+    if (row->first != call_iallreduce && row->first != call_start && request != MPI_REQUEST_NULL) call_wait();
     pass_turn();
     if (request != MPI_REQUEST_NULL) call_wait();
 }
@@ -147,11 +163,14 @@ int main(int argc, char **argv) {
     if (!row || !count) fail("no such call, or no such type");
     open_pipes(argv[3]);
     signal(SIGALRM, pass_inside);
+    if (row->first == call_start)
+        MPI_Allreduce_init(&data, &result, count, type, op, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
     MPI_Barrier(MPI_COMM_WORLD);
     for (int round = -WARM; round < COUNTED; round++) {
         if (rank == 0) run_first(row, round >= 0);
         else run_then(row, round >= 0);
     }
+    if (row->first == call_start) MPI_Request_free(&request);
     MPI_Finalize();
     return EXIT_SUCCESS;
 }

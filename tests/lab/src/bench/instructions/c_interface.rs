@@ -31,6 +31,20 @@ const CALLS: [(&str, &str); 10] = [
     ("MPI_Iallreduce and MPI_Wait, the last rank", "iallreduce"),
 ];
 
+/// The collectives that are counted with the last type alone: what types cost is in the others.
+const COLLECTIVES: [(&str, &str); 10] = [
+    ("MPI_Gather, who gives", "gather"),
+    ("MPI_Gather, the root", "gather_root"),
+    ("MPI_Scatter, the root", "scatter_root"),
+    ("MPI_Scatter, who takes", "scatter"),
+    ("MPI_Reduce, who gives", "reduce"),
+    ("MPI_Reduce, the root", "reduce_root"),
+    ("MPI_Scan, the first rank", "scan_first"),
+    ("MPI_Scan, the last rank", "scan"),
+    ("MPI_Start of MPI_Allreduce_init, the first rank", "start_first"),
+    ("MPI_Start of MPI_Allreduce_init and MPI_Wait, the last rank", "start"),
+];
+
 /// The types, and the program's names for them.
 const TYPES: [(&str, &str); 3] = [("MPI_BYTE", "byte"), ("MPI_CHAR", "char"), ("MPI_DOUBLE", "double")];
 
@@ -39,11 +53,13 @@ const TYPES: [(&str, &str); 3] = [("MPI_BYTE", "byte"), ("MPI_CHAR", "char"), ("
 pub(super) fn counts() -> Result<Vec<Count>> {
     let program = CountedProgram::build()?;
     let rows = CALLS.into_iter().flat_map(|call| TYPES.map(|datatype| (call, datatype)));
-    rows.map(|((call, called), (datatype, typed))| {
-        let each = program.count(called, typed)? as f64 / f64::from(COUNTED);
-        Ok(Count { interface: Interface::C, call, datatype, receive: None, each })
-    })
-    .collect()
+    let collectives = COLLECTIVES.into_iter().flat_map(|call| TYPES.last().map(|datatype| (call, *datatype)));
+    rows.chain(collectives)
+        .map(|((call, called), (datatype, typed))| {
+            let each = program.count(called, typed)? as f64 / f64::from(COUNTED);
+            Ok(Count { interface: Interface::C, call, datatype, receive: None, each })
+        })
+        .collect()
 }
 
 /// The program, what starts it, and its folder.
