@@ -17,7 +17,7 @@ use crate::abi::{
 use crate::fault::CallFault;
 use crate::ffi::{Address, Ptr, Region};
 use crate::objects::communicators::{self, rank_in};
-use crate::objects::datatypes::{self, ContiguousData, ProgramData};
+use crate::objects::datatypes::{self, ProgramData};
 
 mod across;
 mod blocks;
@@ -92,11 +92,7 @@ unsafe fn try_bcast(
         return Ok(false);
     }
     let root = rank_in(root, of.size(), MPI_ERR_ROOT)?;
-    let Some(ContiguousData::Bytes(bytes) | ContiguousData::Elements(bytes, ..)) =
-        datatypes::piece(data, count, datatype)
-    else {
-        return Ok(false);
-    };
+    let Some(bytes) = datatypes::piece_memory(data, count, datatype) else { return Ok(false) };
     // SAFETY: the caller promised that nothing touches them until the call is over.
     let bytes = unsafe { bytes.bytes() };
     // SAFETY: as above.

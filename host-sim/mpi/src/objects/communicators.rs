@@ -191,11 +191,17 @@ pub(crate) fn insert_if(comm: Option<Comm>, parent: Handle) -> Result<Handle, Ca
 }
 
 /// A rank of a communicator of so many.
+#[inline]
 pub(crate) fn rank_in(number: c_int, size: u32, class: c_int) -> Result<Rank, CallFault> {
     match u32::try_from(number) {
         Ok(rank) if rank < size => Ok(Rank(rank)),
-        _ => Err(CallFault::new(class, format!("rank {number} of a communicator of {size}"))),
+        _ => Err(out_of_range(number, size, class)),
     }
+}
+
+#[cold]
+fn out_of_range(number: c_int, size: u32, class: c_int) -> CallFault {
+    CallFault::new(class, format!("rank {number} of a communicator of {size}"))
 }
 
 /// The handle of which `number` is the `int`.

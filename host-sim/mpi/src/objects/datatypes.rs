@@ -233,13 +233,33 @@ pub(crate) struct NamedElements {
 /// bytes, and in memory: what most messages are of, so nothing but a row of a table is looked at.
 #[inline(always)]
 pub(crate) fn named_elements(address: Address, count: i64, datatype: Handle) -> Option<NamedElements> {
-    let place = datatype.wrapping_sub(MPI_DATATYPE_NULL);
-    let NamedPiece { size, committed: datatype } = NAMED_PIECES.get(place)?.get()?;
+    let NamedPiece { size, committed: datatype } = named_piece(datatype)?;
     if !(1..=PIECE_COUNT_MAX).contains(&count) {
         return None;
     }
     let memory = address.region_in_memory(0, count as usize * size as usize)?;
     Some(NamedElements { memory, count: count as u64, datatype })
+}
+
+/// Returns the row of a predefined type that makes pieces and is not sent as bytes.
+#[inline(always)]
+fn named_piece(datatype: Handle) -> Option<NamedPiece> {
+    NAMED_PIECES.get(datatype.wrapping_sub(MPI_DATATYPE_NULL))?.get()
+}
+
+/// Returns the memory of the [piece](piece) that a call names, for a caller that need not know the
+/// type: for a predefined one a row of a table is looked at.
+#[inline(always)]
+pub(crate) fn piece_memory(address: Address, count: i64, datatype: Handle) -> Option<Region> {
+    match named_piece(datatype) {
+        Some(NamedPiece { size, .. }) if (0..=PIECE_COUNT_MAX).contains(&count) => {
+            address.region_in_memory(0, count as usize * size as usize)
+        }
+        _ => match piece(address, count, datatype) {
+            Some(ContiguousData::Bytes(bytes) | ContiguousData::Elements(bytes, ..)) => Some(bytes),
+            None => None,
+        },
+    }
 }
 
 /// The piece that so many elements of a datatype are, of which there are at most

@@ -3,7 +3,7 @@
 //! Operations of reductions (MPI 5.0, 6.9): the predefined ones are `aldis-coll`'s, those of the
 //! program are called.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::ffi::c_int;
 use core::num::NonZeroU32;
 
@@ -19,7 +19,7 @@ use crate::abi::{
 };
 use crate::fault::CallFault;
 use crate::ffi::callback;
-use crate::objects::datatypes::{look, uncommitted};
+use crate::objects::datatypes::{is_named, look, uncommitted};
 use crate::objects::located;
 use crate::objects::predefined::ReductionElement;
 use crate::objects::used_types;
@@ -66,13 +66,35 @@ const CALL: Function = |token, into, from, order| {
     Ok(())
 };
 
+/// A predefined operation on elements of a predefined datatype.
+#[derive(Clone, Copy)]
+struct NamedKernel {
+    op: Handle,
+    datatype: Handle,
+    kernel: Kernel,
+}
+
+/// The one that was looked up last: a program asks for few.
+// SAFETY: only calls of MPI use it.
+static LAST: Owned<Cell<Option<NamedKernel>>> = unsafe { Owned::new(Cell::new(None)) };
+
 /// Returns true unless the operation is one of the program's.
 pub(crate) fn is_predefined(op: Handle) -> bool {
     OPS.borrow().get(op).is_none()
 }
 
 /// The operation on elements of a datatype.
+#[inline]
 pub(crate) fn kernel(op: Handle, datatype: Handle) -> Result<Kernel, CallFault> {
+    match LAST.get() {
+        Some(last) if last.op == op && last.datatype == datatype => Ok(last.kernel),
+        _ => look_up(op, datatype),
+    }
+}
+
+/// Looks the operation up, and keeps it if nothing can change it.
+#[inline(never)]
+fn look_up(op: Handle, datatype: Handle) -> Result<Kernel, CallFault> {
     let own = OPS.borrow().get(op).copied();
     match own {
         Some(own) => call(own, datatype),
@@ -82,7 +104,11 @@ pub(crate) fn kernel(op: Handle, datatype: Handle) -> Result<Kernel, CallFault> 
                 MPI_REPLACE | MPI_NO_OP => moved(op, bytes),
                 _ => element.and_then(|element| predefined(op, element)),
             };
-            found.ok_or_else(|| refused(op, datatype))
+            let kernel = found.ok_or_else(|| refused(op, datatype))?;
+            if is_named(datatype) {
+                LAST.set(Some(NamedKernel { op, datatype, kernel }));
+            }
+            Ok(kernel)
         }
     }
 }

@@ -67,6 +67,30 @@ impl Spare {
     }
 }
 
+/// Bytes of a short operation beside it, for which no kept piece is looked for.
+const SHORT_WORDS: usize = 8;
+
+/// Memory of an operation that is over when its call returns: on the stack, if it is little.
+#[derive(Debug, Default)]
+pub(crate) struct ShortSpare {
+    few: [u64; SHORT_WORDS],
+    spare: Option<Spare>,
+}
+
+impl ShortSpare {
+    /// So many bytes, aligned as any element is, whose contents are not known.
+    ///
+    /// # Errors
+    /// The system has not so many.
+    #[inline(always)]
+    pub(crate) fn bytes(&mut self, len: usize) -> Result<&mut [u8], CallFault> {
+        if len <= size_of_val(&self.few) {
+            return Ok(self.few.as_mut_bytes().get_mut(..len).unwrap_or_default());
+        }
+        Ok(self.spare.insert(Spare::new(len)?).bytes())
+    }
+}
+
 #[cold]
 fn no_memory(bytes: usize) -> CallFault {
     CallFault::new(MPI_ERR_NO_MEM, format!("the system has no memory of {bytes} bytes"))
@@ -137,6 +161,21 @@ mod tests {
             assert!(Spare::new(bytes).is_err(), "{bytes}");
         }
         assert!(cleared(1 << 48).is_err());
+    }
+
+    #[test]
+    fn few_bytes_stand_beside_the_operation_and_more_in_a_piece() {
+        let _alone = Alone::new();
+        for bytes in [1, 8, 64, 65, 1000] {
+            let mut short = ShortSpare::default();
+            let own = core::ptr::from_ref(&short).addr();
+            let own = own..own + size_of_val(&short);
+            let given = short.bytes(bytes).unwrap();
+            assert_eq!((given.len(), given.as_ptr().addr() % 8), (bytes, 0));
+            assert_eq!(own.contains(&given.as_ptr().addr()), bytes <= 64, "{bytes}");
+        }
+        assert!(ShortSpare::default().bytes(0).unwrap().is_empty());
+        assert!(ShortSpare::default().bytes(usize::MAX).is_err());
     }
 
     #[test]

@@ -17,21 +17,20 @@ use crate::abi::{Handle, MPI_ERR_ROOT};
 use crate::fault::CallFault;
 use crate::ffi::Region;
 use crate::objects::communicators::{self, rank_in};
-use crate::objects::datatypes::{ContiguousData, piece};
+use crate::objects::datatypes::piece_memory;
 
 /// The communicator of a call, if it is of one group and can be carried out at once in this form.
+#[inline(always)]
 fn plain(handle: Handle, form: CallForm) -> Result<Option<CallComm>, CallFault> {
     let comm = communicators::of(handle)?;
     Ok((!comm.is_inter() && form.takes_fast_path()).then_some(CallComm { handle, comm }))
 }
 
 /// The data of so many ranks as one piece, if they are one.
+#[inline(always)]
 fn whole(data: Given, ranks: u32) -> Option<Region> {
     let count = data.count.checked_mul(ranks.into()).filter(|_| !data.address.is_in_place())?;
-    match piece(data.address, count, data.datatype) {
-        Some(ContiguousData::Bytes(bytes) | ContiguousData::Elements(bytes, ..)) => Some(bytes),
-        None => None,
-    }
+    piece_memory(data.address, count, data.datatype)
 }
 
 /// The blocks of all ranks in one piece, and this rank's own data beside it, if those are not in
@@ -44,6 +43,7 @@ struct OwnAndBlocks {
 impl OwnAndBlocks {
     /// The two of a call, if both are in one piece, apart, and this rank's block is as long as its
     /// own data.
+    #[inline(always)]
     fn of(own: Given, blocks: Given, ranks: u32) -> Option<Self> {
         let blocks = whole(blocks, ranks)?;
         if own.address.is_in_place() {
@@ -144,10 +144,10 @@ pub(super) unsafe fn try_neighbor_alltoall(
 }
 
 /// A gather or a scatter of blocks of one length.
-struct RootedCall<C> {
+struct RootedCall<D, C> {
     handle: Handle,
     /// Describes it on data of this rank.
-    call: fn(&'static mut [u8], &'static mut [u8], Rank) -> BlockCall<'static>,
+    describe: D,
     /// Moves this rank's own data to their block among all, or from it, at the root.
     copy: C,
 }
@@ -157,36 +157,42 @@ struct RootedCall<C> {
 /// # Safety
 /// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new); the copy writes one of
 /// the two.
+#[inline(always)]
 unsafe fn try_rooted(
     form: CallForm,
     [own, blocks]: [Given; 2],
     root: c_int,
-    rooted: RootedCall<impl FnOnce(&mut [u8], Region)>,
+    rooted: RootedCall<
+        impl FnOnce(&'static mut [u8], Rank) -> BlockCall<'static>,
+        impl FnOnce(&mut [u8], Region),
+    >,
 ) -> Result<bool, CallFault> {
-    let RootedCall { handle, call, copy } = rooted;
+    let RootedCall { handle, describe, copy } = rooted;
     let Some(on) = plain(handle, form)? else { return Ok(false) };
     let root = rank_in(root, on.comm.size(), MPI_ERR_ROOT)?;
-    if on.comm.rank() != root {
+    let data = if on.comm.rank() == root {
+        let Some(OwnAndBlocks { blocks, own }) = OwnAndBlocks::of(own, blocks, on.comm.size()) else {
+            return Ok(false);
+        };
+        if let Some(own) = own {
+            // SAFETY: the program leaves them alone until the call is over; what is this rank's own
+            // is apart.
+            copy(block_of(unsafe { blocks.bytes() }, root, own.len()), own);
+        }
+        blocks
+    } else {
         let Some(own) = whole(own, 1) else { return Ok(false) };
-        // SAFETY: the program leaves them alone until the call is over.
-        return unsafe { run(form, || call(own.bytes(), &mut [], root), on) };
-    }
-    let Some(OwnAndBlocks { blocks, own }) = OwnAndBlocks::of(own, blocks, on.comm.size()) else {
-        return Ok(false);
+        own
     };
-    // SAFETY: as above; what is this rank's own is apart.
-    let blocks = unsafe { blocks.bytes() };
-    if let Some(own) = own {
-        copy(block_of(blocks, root, own.len()), own);
-    }
     // SAFETY: as above.
-    unsafe { run(form, || call(blocks, &mut [], root), on) }
+    unsafe { run(form, || describe(data.bytes(), root), on) }
 }
 
 /// A gather of blocks of one length.
 ///
 /// # Safety
 /// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new).
+#[inline(always)]
 pub(super) unsafe fn try_gather(
     form: CallForm,
     own: Given,
@@ -197,7 +203,8 @@ pub(super) unsafe fn try_gather(
     // SAFETY: the caller's promise; it is read and is apart from its block.
     unsafe {
         let copy = |block: &mut [u8], own: Region| block.copy_from_slice(own.shown());
-        try_rooted(form, [own, blocks], root, RootedCall { handle: comm, call: aldis_coll::gather, copy })
+        let describe = |data, root| aldis_coll::gather(data, &mut [], root);
+        try_rooted(form, [own, blocks], root, RootedCall { handle: comm, describe, copy })
     }
 }
 
@@ -205,6 +212,7 @@ pub(super) unsafe fn try_gather(
 ///
 /// # Safety
 /// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new).
+#[inline(always)]
 pub(super) unsafe fn try_scatter(
     form: CallForm,
     blocks: Given,
@@ -215,7 +223,8 @@ pub(super) unsafe fn try_scatter(
     // SAFETY: the caller's promise; it is written and is apart from its block.
     unsafe {
         let copy = |block: &mut [u8], own: Region| own.bytes().copy_from_slice(block);
-        try_rooted(form, [own, blocks], root, RootedCall { handle: comm, call: aldis_coll::scatter, copy })
+        let describe = |data, root| aldis_coll::scatter(data, &mut [], root);
+        try_rooted(form, [own, blocks], root, RootedCall { handle: comm, describe, copy })
     }
 }
 

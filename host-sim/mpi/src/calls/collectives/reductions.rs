@@ -18,10 +18,10 @@ use crate::abi::{Handle, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_ROOT, MPI_PROC_N
 use crate::fault::CallFault;
 use crate::ffi::{Address, Ptr, Region};
 use crate::objects::communicators::{self, rank_in};
-use crate::objects::datatypes::{self, ContiguousData, ProgramData};
+use crate::objects::datatypes::{ProgramData, piece_memory};
 use crate::objects::operations;
 use crate::process::engine;
-use crate::process::spare::Spare;
+use crate::process::spare::{ShortSpare, Spare};
 use crate::requests::{self, CollectiveProgress};
 
 /// The arguments of a reduction.
@@ -117,6 +117,7 @@ impl Reduction {
     ///
     /// # Safety
     /// As for [`ProgramData::new`].
+    #[inline(always)]
     unsafe fn piece(
         &self,
         operation: Operation,
@@ -170,8 +171,8 @@ impl Reduction {
 /// As for [`ProgramData::new`].
 #[inline]
 unsafe fn dense(address: Address, count: i64, datatype: Handle) -> Result<Option<Region>, CallFault> {
-    match datatypes::piece(address, count, datatype) {
-        Some(ContiguousData::Bytes(bytes) | ContiguousData::Elements(bytes, ..)) => Ok(Some(bytes)),
+    match piece_memory(address, count, datatype) {
+        Some(bytes) => Ok(Some(bytes)),
         // SAFETY: the caller's promise.
         None => unsafe { ProgramData::new(address, count, datatype) }?.dense(),
     }
@@ -208,20 +209,21 @@ impl ReductionPiece {
     }
 
     /// Carries it out.
+    #[inline(always)]
     fn run(self) -> Result<(), CallFault> {
         let Self { comm, what, given, result } = self;
-        let mut own = Spare::new(if result.is_none() { given.map_or(0, Region::len) } else { 0 })?;
+        let (mut own, mut scratch) = (ShortSpare::default(), ShortSpare::default());
         let data = match result {
             // SAFETY: the program leaves it alone until the call is over; what is given is apart.
             Some(result) => unsafe { result.bytes() },
-            None => own.bytes(),
+            None => own.bytes(given.map_or(0, Region::len))?,
         };
         if let Some(given) = given {
             // SAFETY: the program leaves it as it is until the call is over.
             data.copy_from_slice(unsafe { given.shown() });
         }
-        let mut scratch = Spare::new(data.len())?;
-        engine::with(|engine| Ok(reduce_by(what, data, scratch.bytes()).run(engine.endpoint(), &comm)?))
+        let scratch = scratch.bytes(data.len())?;
+        engine::with(|engine| Ok(reduce_by(what, data, scratch).run(engine.endpoint(), &comm)?))
     }
 
     /// Starts it on the communicator with this handle, for a request of the program's.
@@ -258,6 +260,7 @@ const ALIASED: &str = "the input of a reduction lies in its result; MPI_IN_PLACE
 ///
 /// # Safety
 /// As for [`ProgramData::new`].
+#[inline(always)]
 pub(super) unsafe fn try_reduce(
     form: CallForm,
     operation: Operation,
