@@ -13,6 +13,7 @@ use crate::collective::{CallMemory, Collective, Planned, Started};
 use crate::layout::Layout;
 use crate::route::StartMode;
 use crate::schedule::Algorithm;
+use crate::select::slots::stands_in_control_slots;
 use crate::select::{CallSpec, Options};
 use crate::shared::{self, Portions, Task};
 pub use by::CallBy;
@@ -75,7 +76,7 @@ impl<'m> ContiguousCall<'m> {
             if options.tries_slots(ep.endpoint().tuning(comm), &call, candidates) {
                 let task = Task::new(&call, root, kernel, comm.rank().0).with_bytes(data.len());
                 let done = match call.operation {
-                    Operation::Scan | Operation::Exscan => {
+                    Operation::Scan | Operation::Exscan if !stands_in_control_slots(&call) => {
                         shared::try_run(ep, comm, &Portions::new(&call, task, Layout::Whole, None), data)
                     }
                     _ => shared::try_run(ep, comm, task, data),

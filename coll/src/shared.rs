@@ -36,9 +36,10 @@
 //! **Who can.** The ranks of a node, on a communicator that has a set of slots
 //! ([`aldis_kernel::ControlSlots`]). A call that names it elsewhere is refused, with the reason; a
 //! call that leaves the choice to selection takes messages there. A nonblocking call uses it if it
-//! names it, or if its rank drives all that it has started: there are slots for some collectives of
-//! a communicator at a time and one stream of chunks, which the started ones take in their order.
-//! One that waits for another of this rank, which is not driven, ends with [`Cause::Full`].
+//! names it, or if its rank drives all that it has started, and a persistent one if it has a
+//! communicator [to itself](crate::StartMode::Dedicated): there are slots for some collectives of a
+//! communicator at a time and one stream of chunks, which the started ones take in their order. One
+//! that waits for another of this rank, which is not driven, ends with [`Cause::Full`].
 //!
 //! **What goes wrong.** A rank that has left or is lost ends it with the cause and that rank's
 //! name; a deadline names the first rank that is missing. Lengths that differ are found before
@@ -65,6 +66,7 @@ use chunks::{ChunkRun, WorkShare};
 pub(crate) use drive::{CROWDED, SlotForm, run};
 pub(crate) use fast_path::{try_run, try_start};
 pub(crate) use neighbor_exchange::{NeighborExchange, Neighbors};
+use pairs::IN_CHUNKS;
 pub(crate) use role::{Contributions, Role};
 pub(crate) use started::StartedRole;
 
@@ -226,7 +228,8 @@ impl Task {
     /// Returns the cause of failure if a rank says this of another call, or of other data.
     #[cold]
     fn mismatch(&self, note: Note) -> Cause {
-        let unlike = Cause::UnlikeLength { own: self.bytes as u64, theirs: note.bytes };
+        let theirs = note.bytes & (IN_CHUNKS - 1);
+        let unlike = Cause::UnlikeLength { own: self.bytes as u64, theirs };
         self.check_call(note).err().unwrap_or(unlike)
     }
 
@@ -263,6 +266,25 @@ impl Task {
             _ => copy(data, operand(0)?)?,
         }
         (next..self.size).try_for_each(|rank| kernel.run(data, operand(rank)?, Order::IntoFirst))
+    }
+
+    /// Reduces the operands of a scan that are for this rank, as [`fold`](Self::fold) does those of
+    /// all: those up to this rank's, or before it.
+    #[inline(always)]
+    fn scan<'l>(
+        &self,
+        data: &mut [u8],
+        operand: impl Fn(u32) -> Result<&'l [u8], Cause>,
+    ) -> Result<(), Cause> {
+        match self.operation {
+            Operation::Exscan if self.rank == 0 => Ok(()),
+            Operation::Exscan => {
+                let kernel = self.kernel.ok_or(Cause::Unsupported)?;
+                copy(data, operand(0)?)?;
+                (1..self.rank).try_for_each(|before| kernel.run(data, operand(before)?, Order::IntoFirst))
+            }
+            _ => Self { size: self.rank.saturating_add(1), ..*self }.fold(data, operand),
+        }
     }
 }
 
@@ -303,6 +325,7 @@ impl Role for Task {
             Operation::Barrier => Ok(()),
             _ if !self.receives() => Ok(()),
             Operation::Bcast => slot(self.root).and_then(|slot| copy(data, slot)),
+            Operation::Scan | Operation::Exscan => self.scan(data, slot),
             _ => self.fold(data, slot),
         };
         settled.map_err(|cause| (cause, None))

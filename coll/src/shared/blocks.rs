@@ -18,7 +18,6 @@ use super::table::{self, Packing};
 use super::{Contributions, Role, SLOT_BYTES, Stopped, Task};
 use crate::layout::Layout;
 use crate::op::copy;
-use crate::schedule::Order;
 use crate::select::Call;
 use crate::select::slots::{passes_in_chunks, stands_in_control_slots};
 
@@ -301,14 +300,7 @@ impl<'m> Portions<'m> {
     fn fold<'l>(&self, slot: impl Fn(u32) -> Result<&'l [u8], Cause>, data: &mut [u8]) -> Result<(), Cause> {
         let rank = self.task.rank;
         match self.task.operation {
-            // Those before this rank are all that there are.
-            Operation::Scan => Task { size: rank.saturating_add(1), ..self.task }.fold(data, slot),
-            Operation::Exscan if rank == 0 => Ok(()),
-            Operation::Exscan => {
-                let kernel = self.task.kernel.ok_or(Cause::Unsupported)?;
-                copy(data, slot(0)?)?;
-                (1..rank).try_for_each(|before| kernel.run(data, slot(before)?, Order::IntoFirst))
-            }
+            Operation::Scan | Operation::Exscan => self.task.scan(data, slot),
             _ => {
                 self.take_own(data)?;
                 self.task.fold(self.block_mut(rank, data)?, |from| self.unpack(slot(from)?, from, rank))
