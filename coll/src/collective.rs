@@ -183,11 +183,9 @@ impl Planned {
     /// Returns the route on a communicator of a call on this memory.
     #[inline]
     fn route<'m, F: RouteFacts>(&self, facts: &mut F, comm: &Comm, lent: &mut CallMemory<'m>) -> Route<'m> {
-        match (self.settled, self.query.beginning) {
+        match (self.settled, self.query.beginning.is_driven()) {
             (Some(plan), _) => plan.map_or_else(Route::Refused, Route::Messages),
-            (None, Beginning::Started(StartMode::Waited | StartMode::Driven)) => {
-                self.query.route(facts, comm, lent.in_slots())
-            }
+            (None, Some(_)) => self.query.route(facts, comm, lent.in_slots()),
             _ => self.query.route(facts, comm, SlotData::Untold),
         }
     }
@@ -328,7 +326,10 @@ impl<'scope> Collective<'scope> {
         if T::HAS_CONTROL_SLOTS
             && let Route::Slots(role, _) = route
         {
-            return SlotCollective::begin(scope, comm, lent.data, role);
+            return match planned.is_persistent() {
+                true => Self::kept_in_slots(scope, comm, lent.data, role).map(Started::ByMessages),
+                false => SlotCollective::begin(scope, comm, lent.data, role),
+            };
         }
         let memory = CollectiveMemory::new(scope, &planned, lent);
         match planned.begin(scope, comm, route.messages(), memory) {
@@ -412,7 +413,13 @@ impl<'scope> Collective<'scope> {
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
     ) -> Result<bool, Error> {
-        match self.advance(scope) {
+        let progress = self.advance(scope);
+        self.outcome(progress)
+    }
+
+    /// Returns true if it is complete, or its error.
+    fn outcome(&self, progress: Progress) -> Result<bool, Error> {
+        match progress {
             Progress::Done => Ok(true),
             Progress::Waiting => Ok(false),
             Progress::Starved | Progress::Failed => Err(self.error),

@@ -94,6 +94,26 @@ pub enum StartMode {
     Waited,
     /// When [`Collective::start`](crate::Collective::start) is called, any number of times.
     Persistent,
+    /// Like that, on a communicator that it has to itself: no rank calls another collective there,
+    /// so every start is by control slots where one that is [driven](Self::Driven) would be.
+    Dedicated,
+}
+
+impl StartMode {
+    /// Returns true if its call only makes it.
+    pub(crate) const fn is_persistent(self) -> bool {
+        matches!(self, Self::Persistent | Self::Dedicated)
+    }
+
+    /// Returns true if it goes by control slots where every rank knows that they hold it: `None` if
+    /// it does not, else true if ranks do other things while it is under way.
+    const fn takes_slots(self) -> Option<bool> {
+        match self {
+            Self::Waited => Some(false),
+            Self::Driven | Self::Dedicated => Some(true),
+            Self::Nonblocking | Self::Persistent => None,
+        }
+    }
 }
 
 /// The way in which a call is begun.
@@ -118,9 +138,19 @@ impl Beginning {
         match self {
             _ if preference == SlotPreference::Never => false,
             Self::Blocking => true,
-            Self::Declined | Self::Started(StartMode::Waited | StartMode::Driven) => is_whole,
+            Self::Declined => is_whole,
+            Self::Started(mode) if mode.takes_slots().is_some() => is_whole,
             Self::Started(StartMode::Nonblocking) => is_whole && preference == SlotPreference::Named,
-            Self::Started(StartMode::Persistent) => false,
+            Self::Started(_) => false,
+        }
+    }
+
+    /// Returns true for what is started in control slots and goes on while ranks do other things;
+    /// `None` for what is not started there.
+    pub(crate) const fn is_driven(self) -> Option<bool> {
+        match self {
+            Self::Started(mode) => mode.takes_slots(),
+            Self::Blocking | Self::Declined => None,
         }
     }
 }
@@ -244,21 +274,17 @@ impl RouteQuery {
     ) -> Option<StartedRole<'m>> {
         use Operation::{Allgather, Allreduce, Alltoall, Barrier, Bcast, Exscan, Gather};
         use Operation::{Reduce, ReduceScatterBlock, Scan, Scatter};
-        let is_driven = match self.beginning {
-            Beginning::Started(StartMode::Driven) => true,
-            Beginning::Started(StartMode::Waited) => false,
-            _ => return None,
-        };
+        let is_driven = self.beginning.is_driven()?;
         if !F::HAS_CONTROL_SLOTS {
             return None;
         }
         let CallSpec { call, root, kernel, candidates } = self.spec;
         let task = |bytes| Task::new(&call, root, kernel, comm.rank().0).with_bytes(bytes);
         let role = match (call.operation, data) {
-            (Scan | Exscan, SlotData::Stretch(bytes)) => {
+            (Scan | Exscan, SlotData::Stretch(bytes)) if !slots::stands_in_control_slots(&call) => {
                 StartedRole::Blocks(Portions::new(&call, task(bytes), Layout::Whole, None))
             }
-            (Barrier | Bcast | Reduce | Allreduce, SlotData::Stretch(bytes)) => {
+            (Barrier | Bcast | Reduce | Allreduce | Scan | Exscan, SlotData::Stretch(bytes)) => {
                 StartedRole::Stretch(task(bytes))
             }
             (
@@ -298,7 +324,7 @@ impl RouteQuery {
         let (call, preference) = (&self.spec.call, decision.preference);
         let is_named = preference == SlotPreference::Named;
         if self.beginning.admits(call.operation, preference) {
-            let is_driven = self.beginning == Beginning::Started(StartMode::Driven);
+            let is_driven = self.beginning.is_driven() == Some(true);
             let route = self.task(comm).and_then(|task| {
                 let form = self.form(&task, slots())?;
                 Ok(Route::Slots(StartedRole::Stretch(task), form))

@@ -11,6 +11,7 @@ use super::{BlockMemory, Collective, CollectiveMemory, LentBlocks, POLL_BUDGET, 
 use crate::schedule::{Instance, divide};
 use crate::select::Plan;
 use crate::shared::{self, CROWDED, CallOutcome, FlatCollective, Role, StartedRole, Task};
+use crate::tag;
 
 /// A call that was begun, and how it goes on.
 #[must_use = "a collective advances only while it is tested or waited for"]
@@ -20,7 +21,7 @@ pub enum Started<'scope> {
     Over(SlotDone<'scope>),
     /// By control slots.
     InSlots(SlotCollective<'scope>),
-    /// By messages, or made to be started.
+    /// By messages, or made to be started, by either.
     ByMessages(Collective<'scope>),
 }
 
@@ -180,6 +181,21 @@ impl<'scope> SlotCollective<'scope> {
         }
     }
 
+    /// Starts it again, as the communicator's next collective by slots, and goes on until it must
+    /// wait.
+    fn start<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+    ) -> Result<(), Error> {
+        if let CallOutcome::Failed(cause, rank) = self.flat.start_again(scope, &self.comm, self.data) {
+            self.failure = Some((cause, rank));
+            let error = self.error(cause, rank);
+            scope.raise(&error);
+            return Err(error);
+        }
+        Ok(())
+    }
+
     /// Returns true if it is complete, as of the last time it was driven.
     #[inline]
     pub fn is_complete(&self) -> bool {
@@ -249,13 +265,76 @@ impl<'scope> Collective<'scope> {
         Ok(wrapped)
     }
 
-    /// Like [`advance`](Self::advance), but by control slots.
+    /// Makes one that goes by control slots whenever it is [started](Self::start), on a
+    /// communicator that it has to itself.
+    #[cold]
+    pub(super) fn kept_in_slots<T: Transport, P: Platform>(
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
+        data: &'scope mut [u8],
+        role: StartedRole<'scope>,
+    ) -> Result<Self, Error> {
+        let Task { operation, root, .. } = *role.task();
+        let refused = |cause| Error::new(operation, cause).on(comm);
+        let flat = FlatCollective::over(role).ok_or(Cause::Unsupported).map_err(refused)?.started();
+        let number = scope.persistent_number(comm, false).map_err(refused)?;
+        let flat = SlotCollective { comm: *comm, data: scope.lend(data), flat, failure: None };
+        let kept = Self::in_slots(scope, flat)?;
+        Ok(Self { tag: tag::of_persistent(number, operation, root), ..kept })
+    }
+
+    /// Starts it by control slots, if it was made to be started there.
+    pub(super) fn start_in_slots<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+    ) -> Result<(), Error> {
+        let is_kept = tag::is_persistent(self.tag);
+        let Some(flat) = self.flat.as_mut().filter(|_| is_kept) else {
+            return Err(self.refused(scope, Cause::Unsupported));
+        };
+        let started = flat.start(scope);
+        let is_over = flat.is_complete();
+        if let Err(error) = started {
+            self.error = error;
+            self.set_stage(LaneStage::Failed);
+            return Err(error);
+        }
+        self.set_stage(if is_over { LaneStage::Done } else { LaneStage::Post(0) });
+        Ok(())
+    }
+
+    /// Returns true if it goes by control slots.
+    #[inline]
+    pub const fn is_in_slots(&self) -> bool {
+        self.flat.is_some()
+    }
+
+    /// Drives it like [`progress`](Self::progress), and looks so many times for what other ranks
+    /// are to write to control slots, if it goes by them: what ends it stands in memory then, for
+    /// which no poll is needed.
+    ///
+    /// # Errors
+    /// Those of [`progress`](Self::progress).
+    pub fn watch<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        looks: u32,
+    ) -> Result<bool, Error> {
+        if T::HAS_CONTROL_SLOTS && self.flat.is_some() {
+            let progress = self.advance_in_slots(scope, looks);
+            return self.outcome(progress);
+        }
+        self.progress(scope)
+    }
+
+    /// Like [`advance`](Self::advance), but by control slots, with so many looks.
     pub(super) fn advance_in_slots<T: Transport, P: Platform>(
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
+        looks: u32,
     ) -> Progress {
         let Some(flat) = &mut self.flat else { return Progress::Failed };
-        match flat.turn(scope, 1) {
+        match flat.turn(scope, looks) {
             CallOutcome::Over => {
                 self.moved |= !self.lanes.are_done();
                 self.set_stage(LaneStage::Done);

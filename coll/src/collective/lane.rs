@@ -199,7 +199,7 @@ impl<'scope> Collective<'scope> {
         scope: &mut Scope<'scope, '_, '_, T, P>,
     ) -> Progress {
         if T::HAS_CONTROL_SLOTS && self.flat.is_some() {
-            return self.advance_in_slots(scope);
+            return self.advance_in_slots(scope, 1);
         }
         self.lanes.driven = 0;
         let mut all = self.advance_lane(scope);

@@ -49,7 +49,7 @@ use crate::tag;
 impl Planned {
     /// Returns true if its call only makes it.
     pub(super) fn is_persistent(&self) -> bool {
-        self.query.beginning == Beginning::Started(StartMode::Persistent)
+        matches!(self.query.beginning, Beginning::Started(mode) if mode.is_persistent())
     }
 
     /// Returns this plan, to be started in this mode.
@@ -67,7 +67,8 @@ impl<'scope> Collective<'scope> {
     ///
     /// # Errors
     /// [`Cause::Busy`] while it is under way; [`Cause::Unsupported`] for one by control slots,
-    /// which follow each other in one order on all ranks; the error that has ended it.
+    /// which follow each other in one order on all ranks, unless it is
+    /// [`Dedicated`](StartMode::Dedicated); the error that has ended it.
     pub fn start<T: Transport, P: Platform>(
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
@@ -75,7 +76,9 @@ impl<'scope> Collective<'scope> {
         match self.lanes.oldest().stage {
             LaneStage::Failed => return Err(self.error),
             LaneStage::Post(_) | LaneStage::Land(_) => return Err(self.refused(scope, Cause::Busy)),
-            LaneStage::Done if self.flat.is_some() => return Err(self.refused(scope, Cause::Unsupported)),
+            LaneStage::Done if T::HAS_CONTROL_SLOTS && self.flat.is_some() => {
+                return self.start_in_slots(scope);
+            }
             LaneStage::Done => {}
         }
         let checked = self.memory.check_types(scope, &self.comm, self.operation());
@@ -129,7 +132,7 @@ impl<'scope> Collective<'scope> {
     }
 
     #[cold]
-    fn refused<T: Transport, P: Platform>(
+    pub(super) fn refused<T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
         cause: Cause,

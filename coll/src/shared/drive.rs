@@ -32,6 +32,25 @@ impl<R: Role> FlatCollective<R> {
         Ok(flat.map(|flat| Self { number, ..flat }))
     }
 
+    /// Starts it again, once it is over, as the communicator's next collective by slots, and goes
+    /// on until it must wait.
+    #[inline]
+    pub(crate) fn start_again<'scope, T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
+        data: LentMut<'scope>,
+    ) -> CallOutcome {
+        if self.task().is_idle() {
+            return CallOutcome::Over;
+        }
+        // What was begun is given up with the scope.
+        scope.go_on_by_control_slots();
+        let start = |slots: &mut ControlSlots<'_>, data: &mut [u8]| self.begin_again(slots, data);
+        let started = scope.at_control_slots(comm, data, 0..data.len(), start);
+        started.unwrap_or_else(CallOutcome::from)
+    }
+
     /// Takes a turn, on the memory that was lent for it. Now and then it looks whether the rank
     /// that is missing is still there.
     #[inline]

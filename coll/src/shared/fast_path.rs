@@ -7,7 +7,7 @@ use aldis_kernel::hal::{Cause, Instant, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, ControlSlots, Endpoint, Error};
 
-use super::{Contributions, FlatCollective, HERE, Here, Role, SharedStage, drive};
+use super::{CallOutcome, Contributions, FlatCollective, HERE, Here, Role, SharedStage, drive};
 use crate::blocking_endpoint::BlockingEndpoint;
 
 /// Looks for what is missing, before the wait is one with a deadline: a cache line's journey and
@@ -93,16 +93,52 @@ pub(crate) fn try_start<R: Role>(
     data: &mut [u8],
 ) -> Result<Option<FlatCollective<R>>, Error> {
     let Some(here) = HERE else { return Err(Error::new(role.task().operation, Cause::Unsupported)) };
-    let (number, stage) = (slots.begin(), SharedStage::Enter);
-    let mut attempt = FlatAttempt { role: &role, number, stage, next: 0, looks: LOOKS - 1 };
-    let settled = if slots.admits(number) { attempt.look(slots, &mut NoRest, data) } else { None };
-    let FlatAttempt { stage, next, .. } = attempt;
-    match settled {
+    let mut flat = FlatCollective::entering(role, slots.begin(), here);
+    match flat.look_once(slots, data) {
         Some(Ok(())) => Ok(None),
-        Some(Err((cause, rank))) => {
-            Err(FlatCollective::entering(role, number, here).error(comm, cause, rank))
+        Some(Err((cause, rank))) => Err(flat.error(comm, cause, rank)),
+        None => Ok(Some(flat)),
+    }
+}
+
+impl<R: Role> FlatCollective<R> {
+    /// Begins it as the next collective of these slots, once it is over, and goes on until it must
+    /// wait.
+    ///
+    /// # Errors
+    /// [`Cause::TooBig`] for an element that is larger than a chunk, and for too many chunks.
+    pub(super) fn begin_again(
+        &mut self,
+        slots: &mut ControlSlots<'_>,
+        data: &mut [u8],
+    ) -> Result<CallOutcome, Cause> {
+        self.run = self.role.run(&slots.shape())?;
+        (self.number, self.stage) = (slots.begin(), SharedStage::Enter);
+        (self.next, self.idle, self.missing, self.has_published) = (0, 0, None, false);
+        if self.run.is_some() {
+            return Ok(self.advance(slots, data));
         }
-        None => Ok(Some(FlatCollective { stage, next, ..FlatCollective::entering(role, number, here) })),
+        Ok(match self.look_once(slots, data) {
+            Some(Ok(())) => CallOutcome::Over,
+            Some(Err((cause, rank))) => CallOutcome::Failed(cause, rank),
+            None => CallOutcome::Moved,
+        })
+    }
+
+    /// Writes this rank's slot, and looks once whether all others have written theirs: then it is
+    /// over, and its result is returned.
+    #[inline(always)]
+    fn look_once(
+        &mut self,
+        slots: &mut ControlSlots<'_>,
+        data: &mut [u8],
+    ) -> Option<Result<(), (Cause, Option<u32>)>> {
+        let (number, stage) = (self.number, self.stage);
+        let mut attempt = FlatAttempt { role: &self.role, number, stage, next: 0, looks: LOOKS - 1 };
+        let settled = if slots.admits(number) { attempt.look(slots, &mut NoRest, data) } else { None };
+        let FlatAttempt { stage, next, .. } = attempt;
+        (self.stage, self.next) = (if settled.is_some() { SharedStage::Over } else { stage }, next);
+        settled
     }
 }
 

@@ -210,6 +210,43 @@ static void test_started(int count, int way) {
     free(from), free(to);
 }
 
+enum { KEPT = 6, STARTS = 20 };
+
+/* Collectives that are kept, more than have control slots of their own: each rank starts them in an order of its own, with
+   another collective of all before, between or after them. */
+static void test_kept(int count) {
+    MPI_Request kept[KEPT];
+    int wrong = 0, one = 1, *from = calloc((size_t)count + 1, sizeof *from), *to[KEPT];
+    for (int i = 0; i < KEPT; i++) to[i] = calloc((size_t)count + 1, sizeof *to[i]);
+    MPI_Allreduce_init(from, to[0], count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &kept[0]);
+    MPI_Scan_init(from, to[1], count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &kept[1]);
+    MPI_Bcast_init(to[2], count, MPI_INT, size - 1, MPI_COMM_WORLD, MPI_INFO_NULL, &kept[2]);
+    MPI_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &kept[3]);
+    MPI_Reduce_init(from, to[4], count, MPI_INT, MPI_SUM, size - 1, MPI_COMM_WORLD, MPI_INFO_NULL, &kept[4]);
+    MPI_Allreduce_init(MPI_IN_PLACE, to[5], count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &kept[5]);
+    for (int turn = 0; turn < STARTS; turn++) {
+        int total = 0;
+        put(from, 0, count, 1, rank, turn), put(to[5], 0, count, 1, rank, turn);
+        put(to[2], 0, count, 1, rank, turn);
+        for (int i = 0; i < KEPT; i++) {
+            if (i == (turn + rank) % KEPT) MPI_Allreduce(&one, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+            MPI_Start(&kept[(i + rank + turn) % KEPT]);
+        }
+        if (turn % 3 == 0) MPI_Waitall(KEPT, kept, MPI_STATUSES_IGNORE);
+        for (int i = 0; turn % 3 == 1 && i < KEPT; i++) MPI_Wait(&kept[(i * 5 + rank) % KEPT], MPI_STATUS_IGNORE);
+        for (int done = 0; turn % 3 == 2 && !done;) MPI_Testall(KEPT, kept, &done, MPI_STATUSES_IGNORE);
+        wrong += total != size;
+        for (int at = 0; at < count; at++) {
+            wrong += to[0][at] != sum(size, turn, at) || to[5][at] != sum(size, turn, at);
+            wrong += to[1][at] != sum(rank + 1, turn, at) || to[2][at] != value(size - 1, turn, at);
+            wrong += rank == size - 1 && to[4][at] != sum(size, turn, at);
+        }
+    }
+    CHECK(wrong == 0);
+    for (int i = 0; i < KEPT; i++) MPI_Request_free(&kept[i]), free(to[i]);
+    free(from);
+}
+
 int main(int argc, char **argv) {
     int all, is_periodic = 1, longest = COUNTS[sizeof COUNTS / sizeof *COUNTS - 1];
     MPI_Init(&argc, &argv);
@@ -232,6 +269,7 @@ int main(int argc, char **argv) {
     }
     test_many(1), test_many(500);
     for (int way = 0; way < 4; way++) test_started(1, way), test_started(700, way), test_started(9000, way), test_started(20000, way);
+    for (int again = 0; again < 3; again++) test_kept(1), test_kept(700), test_kept(20000);
     MPI_Type_free(&strided);
     MPI_Comm_free(&beside), MPI_Comm_free(&ring);
     free(out), free(in), free(dense);

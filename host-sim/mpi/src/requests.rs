@@ -22,7 +22,7 @@ use crate::abi::{Handle, MPI_COMM_NULL, MPI_ERR_NO_MEM, MPI_ERR_REQUEST, MPI_REQ
 use crate::fault::CallFault;
 use crate::objects::used_types;
 use crate::process::engine::ProcessEngine;
-use crate::process::handles::{HandleKind, HandleTable};
+use crate::process::handles::{HandleKind, HandleTable, is_of};
 use crate::process::scope::StaticScope;
 use crate::process::{Owned, engine};
 use crate::requests::bundles::Bundles;
@@ -252,7 +252,9 @@ pub(crate) fn take(handle: &mut Handle) -> (Handle, Result<Status, CallFault>) {
         return (MPI_COMM_NULL, Ok(Status::EMPTY));
     }
     let own = *handle;
-    if let Some(taken) = messages::take(own) {
+    if !is_of(own, HandleKind::Request)
+        && let Some(taken) = messages::take(own)
+    {
         *handle = MPI_REQUEST_NULL;
         return taken;
     }
@@ -291,12 +293,21 @@ fn is_kept_message(handle: Handle) -> bool {
     REQUESTS.borrow().get(handle).is_some_and(|operated| matches!(operated.work, Work::Message(_)))
 }
 
-/// Waits for a persistent message, which ends well, and takes its status; `None` if it does not, or
-/// the request is none: then the general way finds out.
+/// Waits for a persistent message, which ends well, and takes its status, or that of a persistent
+/// collective that has ended well and leaves nothing to do; `None` if it does not, or the request
+/// is none: then the general way finds out.
 fn take_kept_message(engine: &mut ProcessEngine, handle: Handle) -> Option<Status> {
     let mut requests = REQUESTS.borrow_mut();
-    let RequestEntry { stage, work: Work::Message(message), .. } = requests.get_mut(handle)? else {
+    let RequestEntry { stage, work, is_persistent: true, .. } = requests.get_mut(handle)? else {
         return None;
+    };
+    let message = match work {
+        Work::Message(message) => message,
+        Work::Collective(running) if matches!(stage, RequestStage::Over(Ok(_))) && running.is_all_done() => {
+            *stage = RequestStage::Idle;
+            return Some(Status::EMPTY);
+        }
+        _ => return None,
     };
     match stage {
         RequestStage::Active => match engine.scope.wait_for(message) {
@@ -513,11 +524,11 @@ pub(crate) fn start(handle: Handle) -> Result<(), CallFault> {
             // SAFETY: it is idle.
             used_types::working(|| unsafe { run_steps(&mut running.before) })?;
             running.is_finished = false;
-            match &mut running.progress {
-                CollectiveProgress::ByMessages(kept) => {
-                    engine::with(|engine| Ok(kept.start(&mut engine.scope)?))?;
-                }
-                CollectiveProgress::Over | CollectiveProgress::InSlots(_) => return Err(missing(handle)),
+            let CollectiveProgress::Kept(kept) = &mut running.progress else { return Err(missing(handle)) };
+            engine::with(|engine| Ok(kept.start(&mut engine.scope)?))?;
+            if kept.is_complete() {
+                operated.stage = RequestStage::Over(Ok(Status::EMPTY));
+                return Ok(());
             }
             COLLECTIVES.borrow_mut().push(handle);
         }

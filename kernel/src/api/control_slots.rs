@@ -65,6 +65,11 @@ impl ControlSlots<'_> {
         self.control.shape()
     }
 
+    /// Returns the number of sets that other communicators may have behind this one.
+    pub fn sets_behind(&self) -> u32 {
+        self.shape().sets.saturating_sub(self.set.saturating_add(1))
+    }
+
     /// Starts the communicator's next collective and returns its number. The caller finishes it,
     /// also where reading or reducing panics, or goes on with it in a scope
     /// ([`ScopePlane::go_on_by_control_slots`](crate::plane::ScopePlane::go_on_by_control_slots)).

@@ -4,12 +4,13 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use aldis_coll::allreduce::RecursiveDoubling;
 use aldis_coll::bcast;
+use aldis_coll::comm;
 use aldis_coll::layout::Block;
 use aldis_coll::op::Sum;
 use aldis_coll::scan;
 use aldis_coll::{
-    Collective, Options, allgather, allgatherv, allreduce, alltoall, alltoall_in_place, alltoallv, barrier,
-    gather, gatherv, scatter, scatterv, start_all, wait_all,
+    Collective, Options, StartMode, allgather, allgatherv, allreduce, alltoall, alltoall_in_place, alltoallv,
+    barrier, gather, gatherv, scatter, scatterv, start_all, wait_all,
 };
 use aldis_kernel::hal::{Cause, Operation, Resource};
 use aldis_kernel::{Comm, Error, Rank, Tag};
@@ -85,6 +86,77 @@ fn each_start_has_its_own_result() {
                 .unwrap();
         });
     }
+}
+
+/// On communicators of their own short ones go by control slots and a long one by messages, and
+/// each rank starts them in an order of its own.
+#[test]
+fn dedicated_ones_start_in_any_order_by_control_slots() {
+    for size in [2, 3] {
+        run(size, |endpoint| {
+            let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
+            let lens = [1, 400, 3000];
+            let comms: Vec<Comm> = lens.iter().map(|_| comm::dup(endpoint, &world).unwrap()).collect();
+            let mut data: Vec<Vec<u64>> = lens.iter().map(|len| vec![0; *len]).collect();
+            let mut scratch = data.clone();
+            let sums = |start: u64| (0..u64::from(size)).map(|rank| rank + start).sum::<u64>();
+            let buffers = &mut data;
+            endpoint
+                .scope(|scope| {
+                    let mut made = Vec::new();
+                    for ((data, scratch), comm) in buffers.iter_mut().zip(&mut scratch).zip(&comms) {
+                        made.push(allreduce(Sum, data, scratch).begin(scope, comm, StartMode::Dedicated)?);
+                    }
+                    let are_in_slots: Vec<bool> = made.iter().map(Collective::is_in_slots).collect();
+                    assert_eq!(are_in_slots, [true, true, false]);
+                    for start in 0..STARTS * 5 {
+                        for turn in 0..made.len() {
+                            let index = (turn + rank as usize + start as usize) % made.len();
+                            let fill = |data: &mut [u64]| data.fill(u64::from(rank) + start);
+                            made[index].edit(scope, fill)?;
+                            made[index].start(scope)?;
+                            assert!(
+                                made[index].is_complete()
+                                    || made[index].start(scope).unwrap_err().cause == Cause::Busy
+                            );
+                        }
+                        wait_all(scope, &mut made)?;
+                        for sum in &mut made {
+                            let is_sum = |data: &mut [u64]| data.iter().all(|it| *it == sums(start));
+                            assert!(sum.edit(scope, is_sum)?, "start {start}");
+                        }
+                    }
+                    Ok::<_, Error>(())
+                })
+                .unwrap();
+        });
+    }
+}
+
+/// The root of a broadcast is ahead of the others by a few starts.
+#[test]
+fn dedicated_ones_of_a_root_run_ahead() {
+    run(2, |endpoint| {
+        let world = endpoint.world();
+        let copy = comm::dup(endpoint, &world).unwrap();
+        let mut data = [0_u32; 3];
+        endpoint
+            .scope(|scope| {
+                let mut sent = bcast(&mut data, Rank(0)).begin(scope, &copy, StartMode::Dedicated)?;
+                for start in 0..100 {
+                    if copy.rank() == Rank(0) {
+                        sent.edit(scope, |data: &mut [u32]| data.fill(start))?;
+                    }
+                    sent.start(scope)?;
+                    while !sent.watch(scope, 3)? {
+                        scope.poll(1);
+                    }
+                    assert!(sent.edit(scope, |data: &mut [u32]| *data == [start; 3])?);
+                }
+                Ok::<_, Error>(())
+            })
+            .unwrap();
+    });
 }
 
 type MadePersistent<'scope> = Result<Collective<'scope>, Error>;

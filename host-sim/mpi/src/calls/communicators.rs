@@ -5,7 +5,8 @@ use core::future::Future;
 
 use aldis_coll::comm::inter::{self, Leaders};
 use aldis_coll::comm::{self, Messenger, SplitChoice};
-use aldis_hal::PeerId;
+use aldis_hal::{Cause, PeerId};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Group, Rank};
 
 use crate::abi::{
@@ -20,8 +21,9 @@ use crate::objects::attributes::{self, ObjectKind};
 use crate::objects::communicators::{
     change, check, insert, insert_if, insert_with, of, of_number, rank_in, remove,
 };
+use crate::objects::freed_comms::{self, OwnComm};
+use crate::objects::groups;
 use crate::objects::info::{self, Info};
-use crate::objects::{freed_comms, groups};
 use crate::process::engine::{self, ProcessEngine};
 use crate::process::handles::to_int;
 use crate::process::poster::{Poster, poster};
@@ -65,6 +67,26 @@ pub(crate) fn made<R: 'static>(
     freed_comms::release(requests::communicators);
     let (comm, mut poster) = (of(parent)?, poster()?);
     futures::complete(parent, async move { make(&mut poster, comm).await })
+}
+
+/// A copy of a communicator for one collective, which is started there again and again by control
+/// slots; `None` if none is to be had on any rank. A program's communicators find slots as well: of
+/// those that there are for several the last ones are theirs.
+pub(crate) fn dedicated(parent: Handle) -> Result<Option<OwnComm>, CallFault> {
+    let has_slots = |comm: &Comm| {
+        engine::with(|engine| {
+            Ok(engine.endpoint().control_slots(comm).is_ok_and(|slots| slots.sets_behind() > 0))
+        })
+    };
+    if !has_slots(&of(parent)?)? {
+        return Ok(None);
+    }
+    let copy = made(parent, async move |poster, of| Ok(comm::idup(poster, &of).await))?;
+    match copy {
+        Ok(copy) => Ok(Some(OwnComm(copy)).filter(|copy| has_slots(&copy.0).unwrap_or(false))),
+        Err(error) if matches!(error.cause, Cause::Full(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// A communicator that can be freed.

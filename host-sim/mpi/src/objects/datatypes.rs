@@ -247,7 +247,7 @@ fn named_piece(datatype: Handle) -> Option<NamedPiece> {
     NAMED_PIECES.get(datatype.wrapping_sub(MPI_DATATYPE_NULL))?.get()
 }
 
-/// Returns the memory of the [piece](piece) that a call names, for a caller that need not know the
+/// Returns the memory of the [`piece`] that a call names, for a caller that need not know the
 /// type: for a predefined one a row of a table is looked at.
 #[inline(always)]
 pub(crate) fn piece_memory(address: Address, count: i64, datatype: Handle) -> Option<Region> {

@@ -12,14 +12,14 @@ use std::collections::HashSet;
 use aldis_kernel::Comm;
 use aldis_kernel::plane::prelude::*;
 
-use crate::abi::Handle;
+use crate::abi::{Handle, MPI_ERRORS_ARE_FATAL};
 use crate::fault::CallFault;
 use crate::process::{Owned, engine};
 
 /// A communicator without a handle.
 struct Freed {
-    /// The handle that it had, by which requests know it.
-    handle: Handle,
+    /// The handle that it had, by which requests know it; none if it was the library's own.
+    handle: Option<Handle>,
     comm: Comm,
     /// Its error handler, which is called for errors of the operations that are left.
     handler: Handle,
@@ -30,12 +30,22 @@ static FREED: Owned<RefCell<Vec<Freed>>> = unsafe { Owned::new(RefCell::new(Vec:
 
 /// Takes a communicator whose handle is gone.
 pub(crate) fn add(handle: Handle, comm: Comm, handler: Handle) {
-    FREED.borrow_mut().push(Freed { handle, comm, handler });
+    FREED.borrow_mut().push(Freed { handle: Some(handle), comm, handler });
+}
+
+/// A communicator of the library's own, of which the program has no handle. It is freed once this
+/// is dropped, after what is called on it.
+pub(crate) struct OwnComm(pub(crate) Comm);
+
+impl Drop for OwnComm {
+    fn drop(&mut self) {
+        FREED.borrow_mut().push(Freed { handle: None, comm: self.0, handler: MPI_ERRORS_ARE_FATAL });
+    }
 }
 
 /// The error handler of a freed communicator.
 pub(crate) fn handler_of(handle: Handle) -> Option<Handle> {
-    FREED.borrow().iter().find(|freed| freed.handle == handle).map(|freed| freed.handler)
+    FREED.borrow().iter().find(|freed| freed.handle == Some(handle)).map(|freed| freed.handler)
 }
 
 /// Gives back the slots of those that nothing needs any more; `used` are the handles that requests
@@ -45,9 +55,10 @@ pub(crate) fn release(used: impl FnOnce() -> HashSet<Handle>) {
         return;
     }
     let used = used();
-    FREED
-        .borrow_mut()
-        .retain(|freed| used.contains(&freed.handle) || !is_released(&freed.comm).unwrap_or(false));
+    FREED.borrow_mut().retain(|freed| {
+        freed.handle.is_some_and(|handle| used.contains(&handle))
+            || !is_released(&freed.comm).unwrap_or(false)
+    });
 }
 
 fn is_released(comm: &Comm) -> Result<bool, CallFault> {

@@ -13,6 +13,7 @@ use super::{COLLECTIVES, Work, kept, messages, started};
 use crate::abi::{Handle, Status};
 use crate::fault::CallFault;
 use crate::ffi::Region;
+use crate::objects::freed_comms::OwnComm;
 use crate::objects::topologies::CommTopology;
 use crate::objects::used_types::{self, UsedTypes};
 use crate::process::scope::StaticScope;
@@ -43,7 +44,8 @@ pub(crate) enum CollectiveProgress {
     /// Nothing is left to do since the start.
     Over,
     InSlots(SlotCollective<'static>),
-    ByMessages(Box<Collective<'static>>),
+    /// By messages, or made to be started, by either.
+    Kept(Box<Collective<'static>>),
 }
 
 impl CollectiveProgress {
@@ -56,8 +58,18 @@ impl CollectiveProgress {
         match started {
             Ok(Started::Over(_)) => Ok(None),
             Ok(Started::InSlots(flat)) => Ok(Some(Self::InSlots(flat))),
-            Ok(Started::ByMessages(collective)) => Ok(Some(Self::ByMessages(Box::new(collective)))),
+            Ok(Started::ByMessages(collective)) => Ok(Some(Self::Kept(Box::new(collective)))),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns true if it goes by control slots.
+    #[inline]
+    pub(super) fn is_in_slots(&self) -> bool {
+        match self {
+            Self::Over => false,
+            Self::InSlots(_) => true,
+            Self::Kept(collective) => collective.is_in_slots(),
         }
     }
 
@@ -71,7 +83,7 @@ impl CollectiveProgress {
         let progress = match self {
             Self::Over => Ok(true),
             Self::InSlots(flat) => flat.watch(scope, looks),
-            Self::ByMessages(collective) => collective.progress(scope),
+            Self::Kept(collective) => collective.watch(scope, looks),
         };
         match progress {
             Ok(false) => None,
@@ -92,6 +104,8 @@ pub(crate) struct RunningCollective {
     pub(crate) _of_piece: [Spare; 2],
     pub(crate) _blocks: Vec<Vec<Block>>,
     pub(crate) _topology: Option<Rc<CommTopology>>,
+    /// The communicator that it has to itself, if it has one.
+    pub(crate) _comm: Option<OwnComm>,
     pub(crate) _types: UsedTypes,
     /// True once what is left to do when it is over has been done.
     pub(crate) is_finished: bool,
@@ -108,9 +122,15 @@ impl RunningCollective {
             _of_piece: memory,
             _blocks: Vec::new(),
             _topology: None,
+            _comm: None,
             _types: UsedTypes::default(),
             is_finished: false,
         }
+    }
+
+    /// Returns true if nothing is left to do when it is over, or all of that has been done.
+    pub(super) const fn is_all_done(&self) -> bool {
+        self.after.is_empty() || self.is_finished
     }
 
     /// Does what is left when it is over, once, as the caller that finishes a request or asks for

@@ -194,7 +194,8 @@ pub(crate) fn try_wait(handle: Handle) -> Result<Option<Status>, CallFault> {
     })
 }
 
-/// Waits for a persistent message in the same way; its handle stays.
+/// Waits for a persistent message in the same way, or takes the status of a collective; its handle
+/// stays.
 pub(crate) fn try_wait_kept(handle: Handle) -> Result<Option<Status>, CallFault> {
     if !is_alone() || !is_of(handle, HandleKind::Request) {
         return Ok(None);

@@ -8,7 +8,7 @@ use aldis_hal::{Activity, Operation, Platform};
 use aldis_linux::platform::HostPlatform;
 
 use super::messages::{self, MessageStage};
-use super::{COLLECTIVES, CollectiveProgress, FUTURES, REQUESTS, RequestEntry, RequestStage, Work, missing};
+use super::{COLLECTIVES, FUTURES, REQUESTS, RequestEntry, RequestStage, Work, missing};
 use crate::abi::{Handle, MPI_ERR_INTERN, MPI_REQUEST_NULL, Status};
 use crate::fault::CallFault;
 use crate::ffi::Array;
@@ -147,7 +147,10 @@ fn ends_in_slots(handle: Handle, waits: bool) -> Result<bool, CallFault> {
     else {
         return Ok(false);
     };
-    let progress @ CollectiveProgress::InSlots(_) = &mut running.progress else { return Ok(false) };
+    let progress = &mut running.progress;
+    if !progress.is_in_slots() {
+        return Ok(false);
+    }
     let looks = if waits && !threads::are_many() { LOOKS } else { 1 };
     let over = engine::with(|engine| Ok(progress.advance(&mut engine.scope, looks)))?;
     let Some(over) = over else { return Ok(false) };

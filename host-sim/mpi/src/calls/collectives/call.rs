@@ -19,10 +19,12 @@ use aldis_kernel::{Comm, Rank};
 use aldis_linux::HostEndpoint;
 
 use crate::abi::{Handle, MPI_ERR_INTERN, MPI_ERR_ROOT};
+use crate::calls::communicators::dedicated;
 use crate::fault::CallFault;
 use crate::ffi::{Ptr, Region};
 use crate::objects::communicators::{self, rank_in};
 use crate::objects::datatypes::aliased;
+use crate::objects::freed_comms::OwnComm;
 use crate::objects::topologies::CommTopology;
 use crate::objects::used_types::UsedTypes;
 use crate::process::engine::{self, ProcessEngine};
@@ -430,6 +432,7 @@ impl CollectiveCall {
             _of_piece: <[Spare; 2]>::default(),
             _blocks: self.blocks,
             _topology: topology,
+            _comm: None,
             _types: self.types,
             is_finished: false,
         })
@@ -441,10 +444,23 @@ impl CollectiveCall {
         request.set(requests::of_collective(comm, running)?)
     }
 
-    /// Makes it, for a request that can be started again and again.
-    pub(super) fn keep(self, request: Ptr<Handle>) -> Result<(), CallFault> {
+    /// Makes it, for a request that can be started again and again: on a communicator of its own if
+    /// it goes by control slots there, since ranks may start it before or after others.
+    pub(super) fn keep(mut self, request: Ptr<Handle>) -> Result<(), CallFault> {
         let comm = self.handle;
-        let running = self.make(StartMode::Persistent)?;
-        request.set(requests::of_kept(comm, running)?)
+        let dedicated = match &self.what {
+            ByteOperation::Barrier | ByteOperation::Bcast(..) | ByteOperation::Reduce(..)
+                if !self.comm.is_inter() =>
+            {
+                dedicated(comm)?
+            }
+            _ => None,
+        };
+        let mut mode = StartMode::Persistent;
+        if let Some(OwnComm(own)) = dedicated {
+            (self.comm, mode) = (own, StartMode::Dedicated);
+        }
+        let running = self.make(mode)?;
+        request.set(requests::of_kept(comm, RunningCollective { _comm: dedicated, ..running })?)
     }
 }
