@@ -85,6 +85,15 @@ pub(crate) fn try_run<'s, R: Role + Copy, T: Transport, P: Platform>(
 ///
 /// # Errors
 /// Those of a blocking one.
+#[cfg_attr(
+    not(target_pointer_width = "64"),
+    expect(
+        unreachable_code,
+        unused_mut,
+        unused_variables,
+        reason = "there are none where words have 32 bits"
+    )
+)]
 #[inline]
 pub(crate) fn try_start<R: Role>(
     slots: &mut ControlSlots<'_>,
