@@ -181,7 +181,7 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
         // the second's in one of some polls: a look for one message finds the first's as a rule.
         self.polls = self.polls.wrapping_add(1);
         let is_seconds = self.polls.is_multiple_of(SECONDS_TURN);
-        let share = if is_seconds { budget / 2 } else { budget.div_ceil(2) };
+        let share = budget / 2 + if is_seconds { 0 } else { budget % 2 };
         let handled = self.first.poll(share, now, sink);
         handled + self.second.poll(budget - handled, now, sink)
     }

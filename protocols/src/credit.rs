@@ -94,9 +94,9 @@ impl CreditWindow {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Grant {
     received: u16,
+    announced: u16,
     /// The number that the peer may ever have sent; `announced` is how much of that it knows.
     limit: u16,
-    announced: u16,
     size: u16,
 }
 

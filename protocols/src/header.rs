@@ -31,9 +31,11 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 mod label;
 mod packet;
+mod whole;
 
 pub use label::{LABEL_BYTES, Label};
 pub use packet::{Body, DataHead, Packet};
+pub use whole::WholeHead;
 
 use crate::VERSION;
 use crate::credit::CreditLimits;
@@ -304,28 +306,6 @@ impl Header {
         Ok((Self::from_raw(&raw, Kind::from_wire(raw.kind)?), rest))
     }
 
-    /// A whole eager message and its payload, if that is what the bytes are: the quick look, which
-    /// leaves it to [`parse`](Self::parse) to say what is wrong with all others.
-    #[inline(always)]
-    pub fn parse_eager(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let (raw, rest) = RawHeader::read_from_prefix(bytes).ok()?;
-        if [raw.kind, raw.version] != [Kind::Eager as u8, VERSION] || raw.length.get() != rest.len() as u64 {
-            return None;
-        }
-        Some((Self::from_raw(&raw, Kind::Eager), rest))
-    }
-
-    /// A whole [signed](Kind::Signed) message, its signature and its payload, if that is what the
-    /// bytes are.
-    #[inline(always)]
-    pub fn parse_signed(bytes: &[u8]) -> Option<(Self, u32, &[u8])> {
-        let (raw, rest) = RawHeader::read_from_prefix(bytes).ok()?;
-        let header = Self::from_raw(&raw, Kind::Signed);
-        let is_one = [raw.kind, raw.version] == [Kind::Signed as u8, VERSION];
-        (is_one && header.bytes() == rest.len() as u64).then_some((header, header.signature(), rest))
-    }
-
-    #[inline(always)]
     fn from_raw(raw: &RawHeader, kind: Kind) -> Self {
         Self {
             kind,

@@ -5,13 +5,13 @@ use aldis_hal::{Activity, Cause, Handle, Operation, PeerId, Platform, Transport}
 
 use crate::api::endpoint::{BUDGET, Endpoint};
 use crate::engine::fast_path::Posting;
-use crate::engine::state::{Engine, Started};
+use crate::engine::state::{Engine, FAST_PATHS, Started};
 use crate::error::{Error, Failed};
 use crate::memory::buffer::UserBuffer;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::tables::comm::Comm;
 use crate::tables::list::{InScope, List};
-use crate::tables::request::{Backing, Key};
+use crate::tables::request::Key;
 
 /// The subject of a call.
 #[derive(Clone, Copy)]
@@ -70,6 +70,17 @@ impl CallSubject {
     }
 }
 
+/// Makes a general call, behind a fast path, with a copy of what it is given by reference: that has
+/// to stand in memory, and what the fast path before it works with need not then.
+#[inline(always)]
+pub(crate) fn apart<V: Copy, R>(named: &V, call: impl FnOnce(&V) -> R) -> R {
+    if !FAST_PATHS {
+        return call(named);
+    }
+    let copied = *named;
+    call(&copied)
+}
+
 /// Lets go of a request when it drops: by unwinding alone.
 struct Unwinding<'e, 's, T: Transport, P: Platform> {
     endpoint: &'e mut Endpoint<'s, T, P>,
@@ -120,10 +131,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     }
 
     /// Posts a receive, if no message waits that it could be for and nothing stands in its way: the
-    /// way of most receives. The null handle if anything does, and nothing has changed:
-    /// [`start_recv`](Self::start_recv) is for all. It answers in a register for the reason given
-    /// at [`try_send`](Self::try_send).
-    #[inline(never)]
+    /// way of most receives. `None` if anything does, and nothing has changed:
+    /// [`start_recv`](Self::start_recv) is for all.
+    #[inline(always)]
     pub(crate) fn try_post(
         &mut self,
         comm: &Comm,
@@ -131,10 +141,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         from: Source,
         tag: TagMatch,
         kept: &mut List<InScope>,
-    ) -> Handle {
-        let Ok((pattern, peer)) = self.pattern(comm, from, tag) else { return Handle::default() };
-        let posting = Posting { pattern, peer, buffer, backing: Backing::Plain };
-        self.engine.try_post(posting, kept).unwrap_or_default()
+    ) -> Option<Handle> {
+        let (pattern, peer) = self.pattern(comm, from, tag).ok()?;
+        self.engine.try_post(Posting { pattern, peer, buffer }, kept, |_| ())
     }
 
     /// Starts a receive. The caller answers for `buffer`: nothing else touches it until the request

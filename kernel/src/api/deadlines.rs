@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 use core::time::Duration;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::api::call::CallSubject;
+use crate::api::call::{CallSubject, apart};
 use crate::api::endpoint::{BUDGET, Endpoint, POLLS_PER_TICK};
 use crate::api::matched::Matched;
 use crate::api::poll_rounds::{LOOKS_A_POLL, PollRounds, Within};
@@ -18,7 +18,7 @@ use crate::error::{Error, Failed};
 use crate::memory::buffer::{LentMut, UserBuffer};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::tables::comm::Comm;
-use crate::tables::request::{Request, State};
+use crate::tables::request::State;
 
 /// The budget of a poll that looks for one message: one event for arrivals, one for what is to be
 /// sent.
@@ -54,7 +54,8 @@ impl<T: Transport, P: Platform> Waiting<'_, '_, T, P> {
 }
 
 impl<T: Transport, P: Platform> Drop for Waiting<'_, '_, T, P> {
-    #[inline]
+    #[cfg_attr(feature = "fast-paths", inline(always))]
+    #[cfg_attr(not(feature = "fast-paths"), inline)]
     fn drop(&mut self) {
         if let ArmedRecv::Posted(handle) = self.endpoint.engine.armed {
             self.endpoint.abandon(handle);
@@ -103,25 +104,28 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     }
 
     /// Looks for the message of a posted receive that names its sender, which is mostly not long in
-    /// coming: a look costs less than a poll. Returns the rounds that have found nothing.
-    pub(crate) fn look_for(&mut self, handle: Handle) -> PollRounds {
+    /// coming: a look costs less than a poll. `None` if it is over then; else the rounds that have
+    /// found nothing.
+    pub(crate) fn look_for(&mut self, handle: Handle) -> Option<PollRounds> {
         let Endpoint { engine, .. } = &mut *self.endpoint;
-        let is_named = |request: &&mut Request| request.state == State::Posted && request.key.source != WILD;
-        let Some(peer) = engine.requests.get(handle).filter(is_named).map(|request| request.peer) else {
-            return PollRounds::default();
-        };
+        let request = engine.requests.get(handle).filter(|request| request.state != State::Complete)?;
+        if request.state != State::Posted || request.key.source == WILD {
+            return Some(PollRounds::default());
+        }
+        let peer = request.peer;
         for looks in 0..POLLS_PER_TICK {
             let endpoint = &mut *self.endpoint;
             if looks % LOOKS_A_POLL == 0 || endpoint.transport.has_news(peer) {
                 endpoint.poll(BUDGET);
-                let request = endpoint.engine.requests.get(handle);
-                if request.is_none_or(|request| request.state != State::Posted) {
-                    return PollRounds::default();
+                match endpoint.engine.requests.get(handle)?.state {
+                    State::Posted => {}
+                    State::Complete => return None,
+                    _ => return Some(PollRounds::default()),
                 }
             }
             endpoint.platform.relax(looks + 1);
         }
-        PollRounds::after(POLLS_PER_TICK)
+        Some(PollRounds::after(POLLS_PER_TICK))
     }
 
     #[cold]
@@ -188,7 +192,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         if FAST_PATHS && mode == Mode::Standard && self.endpoint.try_send(comm, buffer, to, tag) {
             return Ok(Status { source: to, tag, bytes: buffer.len() as u64 });
         }
-        let sent = self.send_queued(comm, buffer, to, tag, mode);
+        let sent = apart(comm, |comm| self.send_queued(comm, buffer, to, tag, mode));
         self.with_error(sent)
     }
 
@@ -286,14 +290,14 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
             if looks % LOOKS_A_POLL == 0 || waiting.endpoint.transport.has_news(peer) {
                 waiting.endpoint.poll(LOOK);
             }
-            match waiting.endpoint.engine.armed {
-                ArmedRecv::Delivered(bytes) => return Some(Ok(call.status(bytes))),
-                ArmedRecv::Armed { .. } if looks < POLLS_PER_TICK => {
-                    looks += 1;
-                    waiting.endpoint.platform.relax(looks);
-                }
-                _ => break,
+            if let ArmedRecv::Delivered(bytes) = waiting.endpoint.engine.armed {
+                return Some(Ok(call.status(bytes)));
             }
+            if looks == POLLS_PER_TICK || !matches!(waiting.endpoint.engine.armed, ArmedRecv::Armed { .. }) {
+                break;
+            }
+            looks += 1;
+            waiting.endpoint.platform.relax(looks);
         }
         waiting.endpoint.engine.post_armed();
         let posted = waiting.posted();
@@ -405,11 +409,10 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// Sends a small message in standard mode, if nothing stands in its way, as is usual. False if
     /// something does, and nothing has changed: [`start_send`](Self::start_send) is for all.
     ///
-    /// A function of its own, so that it answers in a register. An answer in memory is stored in
-    /// pieces, and if its caller loads a larger one, that waits until the stores before it are
-    /// done: those of the message too, whose line another core has. Then no two messages are under
-    /// way to it at a time.
-    #[inline(never)]
+    /// It answers in a register. An answer in memory is stored in pieces, and if its caller loads a
+    /// larger one, that waits until the stores before it are done: those of the message too, whose
+    /// line another core has. Then no two messages are under way to it at a time.
+    #[inline(always)]
     pub(crate) fn try_send(&mut self, comm: &Comm, buffer: UserBuffer, to: Rank, tag: Tag) -> bool {
         match self.engine.comms.target(comm, to, tag) {
             Ok(target) => self.engine.try_send_eager(&mut self.transport, &target, buffer, None),

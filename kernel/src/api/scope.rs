@@ -65,7 +65,7 @@ use core::ptr::NonNull;
 use aldis_hal::{Cause, Handle, Instant, Operation, Platform, Transport};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::api::call::CallSubject;
+use crate::api::call::{CallSubject, apart};
 use crate::api::endpoint::Endpoint;
 use crate::api::poll_rounds::Within;
 use crate::engine::state::{Engine, FAST_PATHS, Started};
@@ -242,7 +242,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
             let status = Status { source: to, tag, bytes: buffer.len() as u64 };
             return Ok(Request::new(Stage::Done(status)));
         }
-        let sending = self.send_queued(mode, comm, buffer, to, tag);
+        let sending = apart(comm, |comm| self.send_queued(mode, comm, buffer, to, tag));
         sending.map_err(|Failed| E::of(self.failure()))
     }
 
@@ -269,12 +269,11 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     ) -> Result<Request<'scope>, E> {
         if FAST_PATHS {
             let endpoint = &mut *self.within.endpoint;
-            let handle = endpoint.try_post(comm, buffer, from, tag, &mut self.requests);
-            if handle != Handle::default() {
+            if let Some(handle) = endpoint.try_post(comm, buffer, from, tag, &mut self.requests) {
                 return Ok(Request::new(Stage::Pending(handle)));
             }
         }
-        let receiving = self.find_message(comm, buffer, from, tag);
+        let receiving = apart(comm, |comm| self.find_message(comm, buffer, from, tag));
         receiving.map_err(|Failed| E::of(self.failure()))
     }
 

@@ -103,8 +103,9 @@ impl<T: Transport, P: Platform> StaticRequests for Scope<'static, '_, '_, T, P> 
 
     #[inline]
     fn drive(&mut self, request: &Request<'static>) {
-        if let Stage::Pending(handle) | Stage::Started(handle) = request.stage {
-            let rounds = self.within.look_for(handle);
+        if let Stage::Pending(handle) | Stage::Started(handle) = request.stage
+            && let Some(rounds) = self.within.look_for(handle)
+        {
             // The scope has no deadline that could be missed.
             let _ = self.within.wait_until_complete(rounds, handle);
         }

@@ -2,8 +2,18 @@
 
 use super::Basic;
 
-/// Marks a handle of a basic type, whose code is the rest of the slot.
+/// Marks a handle of a basic type. The rest of the slot is what most messages are made by: its code
+/// in bits 0..8, its bytes in 8..16, and the code of the type that it is in messages in 16..24.
 const BASIC: u32 = 1 << 31;
+const BYTES: u32 = 8;
+const IN_MESSAGES: u32 = 16;
+
+/// The facts about a basic type by which elements of it are sent.
+pub(super) struct BasicFacts {
+    pub(super) bytes: u64,
+    /// The code of the type that it is in messages.
+    pub(super) code: u32,
+}
 
 /// A datatype: a basic one, or one of a [`Types`](super::Types) table by slot and generation. A
 /// handle to a type that was freed is recognised; the all-zero handle never lives.
@@ -19,10 +29,26 @@ impl Datatype {
         Self { slot, generation }
     }
 
+    /// Returns true for a derived type.
+    #[inline(always)]
+    pub(crate) const fn is_derived(self) -> bool {
+        self.slot & BASIC == 0
+    }
+
     /// The basic type that this is; `None` for a derived one.
     #[inline]
     pub fn basic(self) -> Option<Basic> {
-        (self.slot & BASIC != 0).then(|| Basic::from_code(u64::from(self.slot & !BASIC))).flatten()
+        (self.slot & BASIC != 0).then(|| Basic::from_code(u64::from(self.slot & 0xFF))).flatten()
+    }
+
+    /// Returns what messages are made by, if this is a basic type: read off the handle.
+    #[inline(always)]
+    pub(super) const fn basic_facts(self) -> Option<BasicFacts> {
+        if self.slot & BASIC == 0 {
+            return None;
+        }
+        let (bytes, code) = (self.slot >> BYTES & 0xFF, self.slot >> IN_MESSAGES & 0xFF);
+        Some(BasicFacts { bytes: bytes as u64, code })
     }
 
     pub(super) const fn slot(self) -> u32 {
@@ -36,7 +62,9 @@ impl Datatype {
 
 impl From<Basic> for Datatype {
     fn from(basic: Basic) -> Self {
-        Self { slot: BASIC | basic.code() as u32, generation: 0 }
+        let (code, bytes) = (basic.code() as u32, basic.size() as u32);
+        let in_messages = basic.in_messages().code() as u32;
+        Self { slot: BASIC | code | bytes << BYTES | in_messages << IN_MESSAGES, generation: 0 }
     }
 }
 
@@ -81,5 +109,25 @@ impl Child {
             Ok(slot) => Some(Self::Slot(slot)),
             Err(_) => Basic::from_code(word.unsigned_abs()).map(Self::Basic),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Signature;
+    use super::super::signature::folded;
+    use super::*;
+
+    #[test]
+    fn a_basic_type_tells_its_facts_by_its_handle() {
+        for basic in Basic::ALL {
+            let handle = Datatype::from(basic);
+            let facts = handle.basic_facts().unwrap();
+            assert_eq!((handle.basic(), facts.bytes), (Some(basic), basic.size() as u64));
+            assert_eq!(folded(facts.code, 3), Signature::of(basic).repeated(3));
+        }
+        assert!(
+            Datatype::default().basic_facts().is_none() && Datatype::derived(7, 1).basic_facts().is_none()
+        );
     }
 }

@@ -6,30 +6,45 @@ use core::ops::Range;
 use aldis_hal::Cause;
 use aldis_hal::copy::copy;
 
+use super::Datatype;
 use super::external::Form;
-use super::handle::Child;
+use super::handle::{BasicFacts, Child};
 use super::layout::{Reach, steps, word};
 use super::query::Prefix;
+use super::signature::folded;
 use super::transfer::{GatherTransfer, Scatter, Transfer, transfer};
 use super::walk::Walk;
 use super::{Committed, Types};
-use super::{Datatype, Signature};
 
-/// A number of elements of a type that a message is of. It names the slot by itself, so a handle
-/// that was freed does not matter: [`Types::hold_only`] keeps the slot.
+/// Elements, and bytes of one, beyond which they are for the general functions: products of fewer
+/// do not overflow.
+const PLAIN_MAX: u64 = 1 << 31;
+
+/// A number of elements of a type that a message is of. It names the slot, and its generation does
+/// not matter, so that the handle may be freed: [`Types::hold_only`] keeps the slot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
-    child: Child,
+    datatype: Datatype,
     count: u64,
 }
 
 impl Held {
+    /// Elements of a basic type, or of one that the caller has marked as pending.
+    #[inline(always)]
+    pub(crate) const fn new(datatype: Committed, count: u64) -> Self {
+        Self { datatype: datatype.0, count }
+    }
+
     /// The slot that must not be taken back.
-    pub(super) const fn slot(&self) -> Option<u32> {
-        match self.child {
+    pub(super) fn slot(&self) -> Option<u32> {
+        match self.child() {
             Child::Basic(_) => None,
             Child::Slot(slot) => Some(slot),
         }
+    }
+
+    fn child(&self) -> Child {
+        self.datatype.basic().map_or(Child::Slot(self.datatype.slot()), Child::Basic)
     }
 }
 
@@ -45,7 +60,8 @@ impl Types<'_> {
         let len = self.pack_size(datatype, count, form)?;
         self.basic_elements(datatype.into(), count)?;
         let reach = if len == 0 { Reach::EMPTY } else { self.reach(datatype.into(), count)? };
-        let held = Held { child: self.view().child(datatype.into())?, count };
+        self.view().child(datatype.into())?;
+        let held = Held::new(datatype, count);
         self.mark_pending(&held);
         word(len).map(|_| (held, len, reach))
     }
@@ -93,43 +109,36 @@ impl Types<'_> {
     /// piece from their origin on.
     #[inline]
     pub(crate) fn plain(&self, datatype: Committed, count: u64) -> Option<(usize, u32)> {
-        let (size, signature) = match Datatype::from(datatype).basic() {
+        let (size, signature) = match Datatype::from(datatype).basic_facts() {
             // Of most messages, without a look at the table.
-            Some(basic) => (basic.size() as u64, Signature::of(basic).repeated(count)),
+            Some(BasicFacts { bytes, code }) => (bytes, folded(code, count)),
             None => self.derived(datatype, count)?,
         };
-        let len = usize::try_from(word(size.checked_mul(count)?).ok()?).ok()?;
+        if count > PLAIN_MAX {
+            return None;
+        }
+        let len = usize::try_from(size.wrapping_mul(count)).ok()?;
         (len > 0).then_some((len, signature))
     }
 
-    /// Elements for a message, of a type that was found [plain](Self::plain).
-    #[inline]
-    pub(crate) fn hold_plain(&mut self, datatype: Committed, count: u64) -> Option<Held> {
-        match Datatype::from(datatype).basic() {
-            Some(basic) => Some(Held { child: Child::Basic(basic), count }),
-            None => self.hold_derived(datatype, count),
-        }
-    }
-
+    /// Keeps the slot of a type that was found [plain](Self::plain), for a message.
     #[inline(never)]
-    fn hold_derived(&mut self, datatype: Committed, count: u64) -> Option<Held> {
-        let held = Held { child: self.view().child(datatype.into()).ok()?, count };
-        self.mark_pending(&held);
-        Some(held)
+    pub(crate) fn hold_plain(&mut self, datatype: Committed) {
+        self.mark_pending(&Held::new(datatype, 0));
     }
 
     /// Bytes of one element of a derived type in one piece, and the signature of all.
     #[inline(never)]
     fn derived(&self, datatype: Committed, count: u64) -> Option<(u64, u32)> {
         let layout = self.layout(datatype.into()).ok()?;
-        let is_plain = layout.abuts(2, layout.extent()) && layout.true_lb == 0;
+        let is_plain = layout.abuts(2, layout.extent()) && layout.true_lb == 0 && layout.size <= PLAIN_MAX;
         is_plain.then(|| (layout.size, layout.signature.repeated(count)))
     }
 
     /// The bytes from `position` on, in memory that begins at the lowest byte, if they lie there as
     /// they travel.
     fn piece(&self, held: &Held, form: Form, position: u64, len: usize) -> Option<Range<usize>> {
-        let layout = self.view().layout(held.child);
+        let layout = self.view().layout(held.child());
         let start = usize::try_from(position).ok()?;
         let is_one = form == Form::Native && layout.abuts(held.count, layout.extent());
         let end = start.checked_add(len).filter(|end| *end as u64 <= self.packed_len(held, form))?;
@@ -144,7 +153,7 @@ impl Types<'_> {
         position: u64,
         way: &mut impl Transfer,
     ) -> Result<(), Cause> {
-        let root = self.root_of(held.child, held.count)?;
+        let root = self.root_of(held.child(), held.count)?;
         let mut walk = Walk::new(self.view(), root, form, position);
         // Addresses are relative to the lowest byte: sums wrap back to where they belong.
         let origin = lowest.wrapping_neg() as isize;
@@ -154,7 +163,7 @@ impl Types<'_> {
 
     /// The lowest byte and the end of the highest one of a partition of the elements.
     pub(crate) fn reach_of_part(&self, held: &Held, partition: u64, partitions: u32) -> Option<(i64, i64)> {
-        let layout = self.view().layout(held.child);
+        let layout = self.view().layout(held.child());
         let count = held.count.checked_div(partitions.into())?;
         let first = steps(partition.checked_mul(count)?, layout.extent()).ok()?;
         let more = steps(count.checked_sub(1)?, layout.extent()).ok()?;
@@ -165,13 +174,13 @@ impl Types<'_> {
     /// Bytes of the packed stream in this form.
     pub(crate) fn packed_len(&self, held: &Held, form: Form) -> u64 {
         // Bounded when it was held: no form of messages is longer than the native one.
-        self.view().layout(held.child).packed(form).saturating_mul(held.count)
+        self.view().layout(held.child()).packed(form).saturating_mul(held.count)
     }
 
     /// Bytes in memory that `bytes` of the packed stream in this form fill; `None` if they end
     /// inside an element that is of another width there.
     pub(crate) fn filled(&self, held: &Held, form: Form, bytes: u64) -> Option<u64> {
-        if !self.view().layout(held.child).changes_widths(form) {
+        if !self.view().layout(held.child()).changes_widths(form) {
             return Some(bytes);
         }
         self.prefix(held, form, bytes).ok().map(|prefix| prefix.size)
@@ -180,6 +189,6 @@ impl Types<'_> {
     /// The first `bytes` of the packed stream in this form; [`Cause::PartialElement`] if they end
     /// inside an element.
     pub(crate) fn prefix(&self, held: &Held, form: Form, bytes: u64) -> Result<Prefix, Cause> {
-        self.prefix_of(held.child, form, bytes)
+        self.prefix_of(held.child(), form, bytes)
     }
 }

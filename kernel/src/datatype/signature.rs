@@ -62,16 +62,15 @@ impl Signature {
     /// hash.
     pub(crate) const fn folded(&self) -> u32 {
         match self.uniform {
-            Some(basic) => folded(basic, self.elements),
+            Some(basic) => folded(basic.code() as u32, self.elements),
             None => (self.hash ^ (self.hash >> 32)) as u32,
         }
     }
 
     /// Returns what [`folded`](Self::folded) is of `count` such sequences.
-    #[inline]
     pub(super) fn repeated(&self, count: u64) -> u32 {
         match self.uniform {
-            Some(basic) => folded(basic, self.elements.wrapping_mul(count)),
+            Some(basic) => folded(basic.code() as u32, self.elements.wrapping_mul(count)),
             None => self.repeat(count).folded(),
         }
     }
@@ -105,9 +104,10 @@ impl Signature {
     }
 }
 
+/// The folded signature of so many elements that are of the basic type of this code in messages.
 #[inline]
-const fn folded(basic: Basic, elements: u64) -> u32 {
-    (basic.code() as u32) << COUNT_BITS | elements as u32 & ((1 << COUNT_BITS) - 1)
+pub(super) const fn folded(code: u32, elements: u64) -> u32 {
+    code << COUNT_BITS | elements as u32 & ((1 << COUNT_BITS) - 1)
 }
 
 /// The product of two numbers below the modulus. A power of two that is 1 by the modulus divides by

@@ -19,13 +19,12 @@ use crate::tables::elements::DataPiece;
 use crate::tables::request::Key;
 
 impl Sink for Engine<'_> {
-    #[cfg_attr(feature = "fast-paths", inline(always))]
-    #[cfg_attr(not(feature = "fast-paths"), inline(never))]
+    #[inline(never)]
     fn arrived(&mut self, from: PeerId, message: &[u8]) {
-        let is_delivered =
-            self.try_deliver(from, message) || (FAST_PATHS && self.try_deliver_elements(from, message));
+        let is_delivered = FAST_PATHS
+            && (self.try_deliver(from, message, Kind::Eager)
+                || self.try_deliver(from, message, Kind::Signed));
         if !is_delivered {
-            self.post_armed();
             self.deliver(from, message);
         }
     }
@@ -68,6 +67,7 @@ impl Engine<'_> {
     /// Takes any message.
     #[inline(never)]
     fn deliver(&mut self, from: PeerId, message: &[u8]) {
+        self.post_armed();
         if let Err(what) = self.receive_message(from, message) {
             self.cut_off(from, what);
         }

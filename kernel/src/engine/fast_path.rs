@@ -5,7 +5,7 @@
 
 use aldis_hal::{Handle, PeerId, Post, Slot, Transport};
 use aldis_protocols::INLINE_BYTES;
-use aldis_protocols::header::{HEADER_BYTES, Header, Kind, Label};
+use aldis_protocols::header::{HEADER_BYTES, Kind, Label, WholeHead};
 
 use crate::counters::count;
 use crate::datatype::Form;
@@ -18,7 +18,7 @@ use crate::tables::comms::SendTarget;
 use crate::tables::elements::Plain;
 use crate::tables::list::{InScope, List};
 use crate::tables::peer::Peer;
-use crate::tables::request::{Backing, Key, State};
+use crate::tables::request::{Backing, Key, Request, State};
 
 /// A receive that is to be posted.
 pub(crate) struct Posting {
@@ -26,7 +26,6 @@ pub(crate) struct Posting {
     /// The peer, if the receive names one.
     pub(crate) peer: Option<PeerId>,
     pub(crate) buffer: UserBuffer,
-    pub(crate) backing: Backing,
 }
 
 impl Engine<'_> {
@@ -44,10 +43,13 @@ impl Engine<'_> {
         let Some(peer) = self.peers.get_mut(id.index()) else { return false };
         let length = buffer.len() as u64;
         let Some(in_block) = peer.takes_eager(length) else { return false };
+        if signature.is_some() && Form::to_peer(peer.words) != Form::Native {
+            return false;
+        }
         let header = peer.header(self.epoch, Kind::Eager, key, peer.sequence_out, length);
         let header = signature.map_or(header, |signature| header.signed(signature)).emit();
         let sent = if length < u64::from(peer.thresholds.short_end) {
-            matches!(transport.short(id, &header, buffer.bytes()), Post::Done | Post::Queued)
+            matches!(transport.short(id, &header, buffer.bytes()), Post::Done)
         } else {
             packed(transport, id, &header, buffer.bytes())
         };
@@ -61,12 +63,13 @@ impl Engine<'_> {
     }
 
     /// Posts a receive if no message is unexpected, none is held back or probed for, the peer is
-    /// there, and a slot free; it is `kept` then.
+    /// there, and a slot free; it is `kept` then. If it is typed, `back` gives it its elements.
     #[inline(always)]
     pub(crate) fn try_post(
         &mut self,
-        Posting { pattern, peer, buffer, backing }: Posting,
+        Posting { pattern, peer, buffer }: Posting,
         kept: &mut List<InScope>,
+        back: impl FnOnce(&mut Request),
     ) -> Option<Handle> {
         if !FAST_PATHS {
             return None;
@@ -81,7 +84,7 @@ impl Engine<'_> {
         }
         let (handle, request) = self.requests.take()?;
         request.start(State::Posted, pattern, peer.unwrap_or_default(), pattern.source, buffer);
-        request.backing = backing;
+        back(request);
         let in_bin = self.matcher.join(handle.slot, request, &pattern);
         let in_scope = kept.join(handle.slot, &mut request.scope);
         self.counters.requests_peak = self.requests.used_end();
@@ -102,10 +105,11 @@ impl Engine<'_> {
         buffer: UserBuffer,
         elements: Option<Plain>,
     ) -> bool {
-        let is_alone = self.matcher.is_empty() && !self.overflowing && self.probing == Handle::default();
         if !FAST_PATHS
             || key.tag == WILD
-            || !is_alone
+            || !self.matcher.is_empty()
+            || self.overflowing
+            || self.probing != Handle::default()
             || self.requests.is_full()
             || self.presence(peer).is_err()
         {
@@ -156,7 +160,9 @@ impl Engine<'_> {
         let misfit = bytes.len() != buffer.len() && self.rules.is_some();
         // With a label the bytes are in the sender's byte order.
         let is_wanted = label.is_none()
-            || label == wanted && bytes.len() == buffer.len() && is_alike(self.peers.get(peer.index()));
+            || label == wanted
+                && bytes.len() == buffer.len()
+                && self.peers.get(peer.index()).is_some_and(is_alike);
         if !is_wanted || misfit || !buffer.write_inline(bytes) {
             return None;
         }
@@ -165,52 +171,75 @@ impl Engine<'_> {
         Some(status(key, length))
     }
 
-    /// Gives an eager message at once to the receive that was posted for just that, if it is next
-    /// to be taken and nothing is unusual about it: the way of most messages. Anything else, and
-    /// whatever is wrong, is left to [`deliver`](Self::deliver), and nothing has changed but what
-    /// the message says of credits.
+    /// Gives a whole message of this kind, eager or signed, at once to the receive that was posted
+    /// for just that, if it is next to be taken and nothing is unusual about it: the way of most
+    /// messages. Anything else, and whatever is wrong, is left to [`deliver`](Self::deliver), and
+    /// nothing has changed but what the message says of credits.
     #[inline(always)]
-    pub(crate) fn try_deliver(&mut self, from: PeerId, message: &[u8]) -> bool {
-        if !FAST_PATHS {
-            return false;
-        }
-        let Some((header, payload)) = Header::parse_eager(message) else { return false };
+    pub(crate) fn try_deliver(&mut self, from: PeerId, message: &[u8], kind: Kind) -> bool {
+        let Some((head, payload)) = WholeHead::parse(message, kind) else { return false };
         let Some(peer) = self.peers.get_mut(from.index()) else { return false };
-        let in_block = payload.len() > INLINE_BYTES;
-        let is_too_long = in_block && payload.len() > self.room.block_bytes as usize;
-        if is_too_long || !peer.is_next(&header, in_block) {
+        let (is_signed, in_block) = (kind == Kind::Signed, payload.len() > INLINE_BYTES);
+        if in_block && payload.len() > self.room.block_bytes as usize {
             return false;
         }
-        if let ArmedRecv::Armed { key: wanted, peer: source, buffer, .. } = &self.armed {
-            let misfit = payload.len() != buffer.len() && self.rules.is_some();
-            let foreign = *source != from || *wanted != Key::of(&header);
-            if foreign || misfit || !buffer.write_all(payload) {
+        if is_signed && !is_alike(peer) || !peer.is_next(head, in_block) {
+            return false;
+        }
+        let key = Key { context: head.context(), source: head.source(), tag: head.tag() };
+        let fits = |buffer: &UserBuffer| {
+            buffer.takes(payload.len())
+                && (payload.len() == buffer.len() || !is_signed && self.rules.is_none())
+        };
+        // The receive was posted for this source of this communicator, which is this peer if it is
+        // the receive's: so the message's context, source and tag are what they may be, but for
+        // tags that only announcements have.
+        let place = if let ArmedRecv::Armed { key: wanted, peer: source, buffer, elements } = &self.armed {
+            let is_of_type =
+                !is_signed || matches!(elements, Some(known) if known.signature == head.signature());
+            if *source != from || *wanted != key || !is_of_type || !fits(buffer) {
                 return false;
             }
-            self.armed = ArmedRecv::Delivered(header.length);
+            let place = *buffer;
+            self.armed = ArmedRecv::Delivered(payload.len() as u64);
+            place
         } else {
-            // The receive was posted for this source of this communicator, which is this peer if it
-            // is the receive's: so the message's context, source and tag are what they may be, but
-            // for tags that only announcements have.
-            let Some((front, request)) = self.matcher.front(&mut self.requests, &Key::of(&header)) else {
+            let Some((front, request)) = self.matcher.front(&mut self.requests, &key) else {
                 return false;
             };
-            let misfit = payload.len() != request.buffer.len() && self.rules.is_some();
-            let foreign = request.peer != from || header.tag & PARTITIONED != 0;
-            if foreign || misfit || !request.buffer.write_all(payload) {
+            if request.peer != from || key.tag & PARTITIONED != 0 {
                 return false;
             }
-            (request.state, request.length) = (State::Complete, header.length);
+            let place = match &request.backing {
+                Backing::Typed(layout) if is_signed && layout.has(head.signature()) => layout.memory(),
+                _ if is_signed => return false,
+                _ => request.buffer,
+            };
+            if !fits(&place) {
+                return false;
+            }
+            (request.state, request.length) = (State::Complete, payload.len() as u64);
             let links = request.queue;
             front.take(&mut self.requests, links);
-        }
-        let due = peer.account_delivered(&header, in_block);
+            place
+        };
+        let due = peer.account_delivered(in_block);
         count(&mut self.counters.messages_received);
-        self.counters.bytes_received += header.length;
+        self.counters.bytes_received += payload.len() as u64;
+        // At the end of either way, so that nothing need be kept over a call.
         if due {
-            self.schedule(from);
+            self.fill_and_schedule(place, payload, from);
+        } else {
+            place.write_all(payload);
         }
         true
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fill_and_schedule(&mut self, place: UserBuffer, payload: &[u8], from: PeerId) {
+        place.write_all(payload);
+        self.schedule(from);
     }
 
     /// The status of a request that is over, and well, which frees its slot and is not `kept` any
@@ -233,9 +262,9 @@ impl Engine<'_> {
 }
 
 /// Returns true if typed messages of a peer need not be converted.
-#[inline]
-fn is_alike(peer: Option<&Peer>) -> bool {
-    peer.is_some_and(|peer| Form::from_peer(peer.order, peer.words) == Form::Native)
+#[inline(always)]
+fn is_alike(peer: &Peer) -> bool {
+    Form::from_peer(peer.order, peer.words) == Form::Native
 }
 
 /// Packs an eager message straight into a slot of the transport. False, and nothing done, if there

@@ -172,7 +172,9 @@ impl<'s> Matcher<'s> {
         request.state = State::Posted;
         request.order = self.next_order();
         self.posted = self.posted.wrapping_add(1);
-        self.posted_wild = self.posted_wild.wrapping_add(is_wild(key).into());
+        if is_wild(key) {
+            self.posted_wild = self.posted_wild.wrapping_add(1);
+        }
         Some(self.bins.of(key)?.posted.join(index, &mut request.queue))
     }
 

@@ -350,7 +350,9 @@ impl Engine<'_> {
         let key = Key { context: comm.context(), source, tag };
         if source == WILD || tag == WILD {
             self.comms.check(comm)?;
-            self.check_open(&key)?;
+            // A copy, so that the key of the fast paths need not stand in memory.
+            let copied = key;
+            self.check_open(if FAST_PATHS { &copied } else { &key })?;
         }
         Ok((key, peer))
     }

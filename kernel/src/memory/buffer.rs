@@ -138,6 +138,12 @@ impl UserBuffer {
         true
     }
 
+    /// Returns true if so many bytes can be written to the start.
+    #[inline(always)]
+    pub(crate) const fn takes(&self, len: usize) -> bool {
+        self.start.is_some() && len <= self.len
+    }
+
     /// Copies a payload to the start, if there is room for all of it. False, and nothing done, if
     /// there is not.
     #[inline(always)]

@@ -155,11 +155,11 @@ impl ElementsLayout {
         Self { memory, lowest: 0, held, form, sum, checked: false, packed: false, plain: true }
     }
 
-    /// Returns true if a message of a like machine can be copied to the memory as it is: one of all
-    /// the elements, with their signature.
+    /// Returns true if the data lie in one piece as they travel between like machines, and this is
+    /// the signature of all elements.
     #[inline]
-    pub(crate) const fn takes(&self, signature: u32, length: usize) -> bool {
-        self.plain && self.sum.word() == signature && self.memory.len() == length
+    pub(crate) const fn has(&self, signature: u32) -> bool {
+        self.plain && self.sum.word() == signature
     }
 
     /// Returns the memory and the signature, if the data lie in one piece as they travel between

@@ -4,7 +4,7 @@
 use aldis_hal::{Cause, Epoch};
 use aldis_protocols::card::{ByteOrder, Room, WordWidth};
 use aldis_protocols::credit::{CreditLimits, CreditWindow, Grant};
-use aldis_protocols::header::{Header, Kind};
+use aldis_protocols::header::{Header, Kind, WholeHead};
 use aldis_protocols::overflow::{Holder, Seeker};
 use aldis_protocols::select::DirectSizes;
 use aldis_protocols::{Card, Thresholds};
@@ -137,14 +137,17 @@ impl Peer {
     /// that takes a block.
     #[inline(always)]
     pub(crate) fn takes_eager(&self, length: u64) -> Option<bool> {
-        let in_block = length >= u64::from(self.thresholds.inline_end);
-        let too_long = in_block && length >= u64::from(self.thresholds.eager_end);
-        let can = matches!(self.presence, Presence::Connected)
+        let is_ready = matches!(self.presence, Presence::Connected)
             && self.send_queue.is_empty()
-            && !too_long
-            && self.envelopes_out.available() != 0
-            && (!in_block || self.blocks_out.available() != 0);
-        can.then_some(in_block)
+            && self.envelopes_out.available() != 0;
+        if !is_ready {
+            return None;
+        }
+        let in_block = length >= u64::from(self.thresholds.inline_end);
+        if in_block && (length >= u64::from(self.thresholds.eager_end) || self.blocks_out.available() == 0) {
+            return None;
+        }
+        Some(in_block)
     }
 
     /// Returns true if an eager message of so many bytes could go to it at once if it had the
@@ -170,23 +173,23 @@ impl Peer {
     /// Returns true if a message from it is the next of this life, keeps to what was promised, and
     /// says nothing of credits that cannot be; takes note of those credits.
     #[inline(always)]
-    pub(crate) fn is_next(&mut self, header: &Header, in_block: bool) -> bool {
-        header.epoch == self.epoch
+    pub(crate) fn is_next(&mut self, head: WholeHead<'_>, in_block: bool) -> bool {
+        head.epoch() == self.epoch
             && matches!(self.presence, Presence::Connected)
-            && header.sequence == self.sequence_in
+            && head.sequence() == self.sequence_in
             && self.send_queue.is_empty()
             && self.envelopes_in.has_room()
             && (!in_block || self.blocks_in.has_room())
-            && self.envelopes_out.raise(header.limits.envelopes).is_ok()
-            && self.blocks_out.raise(header.limits.blocks).is_ok()
+            && self.envelopes_out.raise(head.limits().envelopes).is_ok()
+            && self.blocks_out.raise(head.limits().blocks).is_ok()
     }
 
-    /// Accounts for a message delivered to a posted receive. Returns true if credits are due to the
-    /// peer.
+    /// Accounts for the next message, delivered to a posted receive. Returns true if credits are
+    /// due to the peer.
     #[inline(always)]
-    pub(crate) fn account_delivered(&mut self, header: &Header, in_block: bool) -> bool {
+    pub(crate) fn account_delivered(&mut self, in_block: bool) -> bool {
         self.envelopes_in.pass();
-        self.sequence_in = header.sequence.wrapping_add(1);
+        self.sequence_in = self.sequence_in.wrapping_add(1);
         let mut due = self.envelopes_in.is_due();
         if in_block {
             self.blocks_in.pass();

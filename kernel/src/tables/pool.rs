@@ -44,7 +44,8 @@ impl<'s, V> Pool<'s, V> {
     }
 
     /// Takes a slot; its value is what its last user left.
-    #[inline]
+    #[cfg_attr(feature = "fast-paths", inline(always))]
+    #[cfg_attr(not(feature = "fast-paths"), inline)]
     pub(crate) fn take(&mut self) -> Option<(Handle, &mut V)> {
         let slot = match self.free.get() {
             Some(slot) => slot,

@@ -236,9 +236,14 @@ fn every_kind_survives_the_wire() {
         Packet::parse(&bytes),
         Ok(Packet { header: signed, body: Body::Labelled(Label::signed(7), b"abc") })
     );
-    assert_eq!(Header::parse_signed(&bytes), Some((signed, 7, &b"abc"[..])));
+    let whole =
+        |bytes, kind| WholeHead::parse(bytes, kind).map(|(head, payload)| (head.signature(), payload));
+    assert_eq!(whole(&bytes, Kind::Signed), Some((7, &b"abc"[..])));
     assert_eq!((signed.bytes(), labelled.bytes()), (3, 3));
-    assert_eq!((Header::parse_signed(&bytes[..34]), Header::parse_eager(&bytes)), (None, None));
+    assert_eq!(whole(&bytes[..34], Kind::Signed), None);
+    let plain = [&header(Kind::Eager, 3).emit()[..], b"abc"].concat();
+    assert_eq!(whole(&plain, Kind::Eager), Some((0, &b"abc"[..])));
+    assert_eq!((whole(&bytes, Kind::Eager), whole(&plain, Kind::Signed)), (None, None));
 
     let seek = Header { tag: 9, ..header(Kind::Seek, 0) };
     let body = Body::Seek { receiver: RECEIVER };

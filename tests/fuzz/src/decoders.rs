@@ -1,7 +1,7 @@
 //! Decoders: no input panics, and what one takes says the same when it is written again.
 
 use aldis_protocols::discovery::MESSAGE_BYTES_MAX as DISCOVERY_BYTES_MAX;
-use aldis_protocols::header::DataHead;
+use aldis_protocols::header::{DataHead, Kind, WholeHead};
 use aldis_protocols::{Card, Control, Header, Packet, card, connect, control, discovery};
 
 pub(crate) fn messages(bytes: &[u8]) {
@@ -9,13 +9,16 @@ pub(crate) fn messages(bytes: &[u8]) {
         let head = packet.header.emit();
         assert_eq!(Header::parse(&head), Ok((packet.header, &[][..])), "a header that is written again");
     }
-    if let Some((header, payload)) = Header::parse_eager(bytes) {
-        assert_eq!(Header::parse(bytes), Ok((header, payload)), "the quick look and the thorough one");
-        assert_eq!(header.length, payload.len() as u64);
-    }
-    if let Some((header, _, payload)) = Header::parse_signed(bytes) {
-        assert_eq!(header.bytes(), payload.len() as u64);
-        assert!(Header::parse(bytes).is_ok());
+    for kind in [Kind::Eager, Kind::Signed] {
+        if let Some((head, payload)) = WholeHead::parse(bytes, kind) {
+            let (context, source, tag, sequence) =
+                (head.context(), head.source(), head.tag(), head.sequence());
+            let (limits, epoch, bytes_of) = (head.limits(), head.epoch(), payload.len() as u64);
+            let length =
+                if kind == Kind::Signed { bytes_of | u64::from(head.signature()) << 32 } else { bytes_of };
+            let header = Header { kind, limits, epoch, context, source, tag, sequence, length };
+            assert_eq!(Header::parse(bytes), Ok((header, payload)), "the quick look and the thorough one");
+        }
     }
     if let Ok(head) = DataHead::parse(bytes) {
         assert!(head.offset.checked_add(head.header.length).is_some(), "the end of a fragment is a number");

@@ -1,9 +1,9 @@
 //! The calls that take typed data.
 
-use aldis_hal::{Cause, Handle, Operation, Platform, Transport};
+use aldis_hal::{Cause, Operation, Platform, Transport};
 
 use super::{OfScope, Typed, TypedMut};
-use crate::api::call::CallSubject;
+use crate::api::call::{CallSubject, apart};
 use crate::api::endpoint::{BUDGET, Endpoint};
 use crate::api::matched::Matched;
 use crate::api::poll_rounds::Within;
@@ -227,7 +227,7 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
             return Ok(Status { source: to, tag, bytes });
         }
         // Complete, or abandoned, when this returns: `data` is borrowed as long.
-        let sent = self.send_queued_typed(comm, &data.data, to, tag);
+        let sent = apart(&(*comm, data.data), |(comm, data)| self.send_queued_typed(comm, data, to, tag));
         self.with_error(sent)
     }
 
@@ -367,7 +367,7 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
                 return Ok(Request::new(Stage::Done(Status { source: to, tag, bytes })));
             }
         }
-        self.queue_send_typed(comm, &data.data, to, tag)
+        apart(&(*comm, data.data), |(comm, data)| self.queue_send_typed(comm, data, to, tag))
     }
 
     #[inline(never)]
@@ -413,13 +413,12 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     ) -> Result<Request<'scope>, Failed> {
         let (from, tag) = (from.into(), tag.into());
         let endpoint = &mut *self.within.endpoint;
-        if FAST_PATHS {
-            let handle = endpoint.try_post_plain(comm, &into.room, from, tag, &mut self.requests);
-            if handle != Handle::default() {
-                return Ok(Request::new(Stage::Pending(handle)));
-            }
+        if FAST_PATHS
+            && let Some(handle) = endpoint.try_post_plain(comm, &into.room, from, tag, &mut self.requests)
+        {
+            return Ok(Request::new(Stage::Pending(handle)));
         }
-        self.find_message_typed(comm, &into.room, from, tag)
+        apart(&(*comm, into.room), |(comm, room)| self.find_message_typed(comm, room, from, tag))
     }
 
     #[inline(never)]
