@@ -6,7 +6,7 @@ use core::ptr;
 use aldis_hal::cause::Malformed;
 
 use super::cursor::Cursor;
-use super::geometry::{PING_PONG_SLOTS, SHORT_BYTES, SLOT_BYTES};
+use super::geometry::{PING_PONG_SLOTS, SLOT_BYTES};
 use super::memory::{Announced, Credit, Slot, SlotHead, ask_for};
 use super::outgoing::USES_PING_PONG;
 use super::ring::{Exact, LanePlace, Orders};
@@ -130,7 +130,7 @@ impl<O: Orders> Incoming<O> {
         match head.open() {
             // SAFETY: the length is within the payload, which the sender has filled and leaves
             // alone until it is returned by `advance`, which needs this borrow to have ended.
-            Announced::Short(len) if len <= SHORT_BYTES => unsafe {
+            Announced::Short(len) => unsafe {
                 NextMessage::Short(core::slice::from_raw_parts(slot.payload(), len as usize), head)
             },
             Announced::Block(block) => {
@@ -147,7 +147,7 @@ impl<O: Orders> Incoming<O> {
                     NextMessage::Fault(Malformed::Length)
                 }
             }
-            Announced::Short(_) | Announced::Nonsense => NextMessage::Fault(Malformed::Length),
+            Announced::Nonsense => NextMessage::Fault(Malformed::Length),
         }
     }
 

@@ -159,7 +159,7 @@ pub(super) struct SlotHead(u32);
 
 /// The message that came, taken out of a head. Not yet held against what was granted.
 pub(super) enum Announced {
-    /// A message in the slot, of this length.
+    /// A message in the slot, of this length, which a slot has room for.
     Short(u32),
     /// A message in the block of this index.
     Block(u32),
@@ -173,10 +173,13 @@ impl SlotHead {
     const BLOCK: u32 = 1 << 31;
     const HOME: u32 = 1 << 30;
     const LENT: u32 = 1 << 29;
-    /// The flags that may stand above the number; where there are no ping-pong slots, blocks alone.
-    const FLAGS: u32 = if PING_PONG_SLOTS != 0 { Self::BLOCK | Self::HOME | Self::LENT } else { Self::BLOCK };
+    /// The flag that says nothing about this message; where there are no ping-pong slots, none.
+    const NEXT: u32 = if PING_PONG_SLOTS != 0 { Self::HOME } else { 0 };
     const WHAT: u32 = 16;
     const WHAT_MAX: u32 = 0xFF;
+    /// The flags of a message in a block, above its number.
+    const IN_BLOCK: u32 = Self::BLOCK >> Self::WHAT;
+    const IN_LENT: u32 = (Self::BLOCK | Self::LENT) >> Self::WHAT;
 
     /// A short message of `len` bytes, from a sender that has consumed up to `consumed`.
     #[inline(always)]
@@ -204,14 +207,15 @@ impl SlotHead {
 
     #[inline(always)]
     pub(super) const fn open(self) -> Announced {
-        let what = (self.0 & !Self::FLAGS) >> Self::WHAT;
-        let is_lent = PING_PONG_SLOTS != 0 && self.0 & Self::LENT != 0;
-        match (self.0 & Self::BLOCK != 0, is_lent) {
-            _ if what > Self::WHAT_MAX => Announced::Nonsense,
-            (false, false) => Announced::Short(what),
-            (true, false) => Announced::Block(what),
-            (true, true) => Announced::Lent(what),
-            (false, true) => Announced::Nonsense,
+        // One comparison tells a short message, which most are: of no other are all flags zero.
+        let what = (self.0 & !Self::NEXT) >> Self::WHAT;
+        if what <= SHORT_BYTES {
+            return Announced::Short(what);
+        }
+        match what & !Self::WHAT_MAX {
+            Self::IN_BLOCK => Announced::Block(what & Self::WHAT_MAX),
+            Self::IN_LENT if PING_PONG_SLOTS != 0 => Announced::Lent(what & Self::WHAT_MAX),
+            _ => Announced::Nonsense,
         }
     }
 
@@ -292,6 +296,7 @@ unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: each branch has `len` between N and 2 N, so the two ends cover all of it.
     unsafe {
         match len {
+            8..=16 => ends::<8>(from, to, len),
             // A header, by the words in which it was made.
             32 => {
                 for word in 0..4 {
@@ -299,7 +304,6 @@ unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
                     to.cast::<u64>().add(word).write_unaligned(piece);
                 }
             }
-            8..=16 => ends::<8>(from, to, len),
             65.. => ends::<64>(from, to, len),
             33.. => ends::<32>(from, to, len),
             17.. => ends::<16>(from, to, len),

@@ -328,20 +328,20 @@ impl Transport for Shm<'_> {
         let Some(message) = Short::new(header, payload) else {
             return Post::Never(too_big(header.len() + payload.len(), SHORT_BYTES));
         };
-        if !self.lanes.get(peer.index()).is_some_and(|lane| lane.outgoing.has_slot())
-            && let Err(refusal) = self.find_room(peer, false)
-        {
-            return refusal.into();
-        }
-        let Some(lane) = self.lanes.get_mut(peer.index()) else { return Post::Never(Cause::Unreachable) };
-        let consumed = lane.incoming.consumed();
-        match lane.outgoing.claim() {
-            Some(claim) => {
-                claim.send(message, consumed);
-                Post::Done
+        // Once more after a look for room, if that is needed.
+        for _ in 0..2 {
+            if let Some(lane) = self.lanes.get_mut(peer.index()) {
+                let consumed = lane.incoming.consumed();
+                if let Some(claim) = lane.outgoing.claim() {
+                    claim.send(message, consumed);
+                    return Post::Done;
+                }
             }
-            None => Post::Again(Again::NoSlot),
+            if let Err(refusal) = self.find_room(peer, false) {
+                return refusal.into();
+            }
         }
+        Post::Again(Again::NoSlot)
     }
 
     fn reserve(&mut self, peer: PeerId, len: usize) -> Result<ShmSlot<'_>, Refusal> {
