@@ -86,11 +86,11 @@ fn memory_is_lent_once_and_to_the_endpoint() {
     let mut job = job(READING, 0);
     let mut ranks = job.ranks();
     let world = ranks[0].world();
-    let refused = ranks[0].send_buffer().of(&world).lend_staging(&mut other);
+    let refused = ranks[0].send_buffer().of(&world).lend_staging(&mut other, 100);
     assert_eq!(refused.unwrap_err().cause, Cause::Unsupported);
     let mut third = vec![0; 100];
-    ranks[0].send_buffer().lend_staging(&mut one).unwrap();
-    assert_eq!(ranks[0].send_buffer().lend_staging(&mut third).unwrap_err().cause, Cause::Busy);
+    ranks[0].send_buffer().lend_staging(&mut one, 100).unwrap();
+    assert_eq!(ranks[0].send_buffer().lend_staging(&mut third, 100).unwrap_err().cause, Cause::Busy);
 }
 
 /// A peer that is lost holds nothing.

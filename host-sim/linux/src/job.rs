@@ -19,6 +19,7 @@ use crate::board::{Label, LifePhase, StatusBoard};
 use crate::coll_rules::{self, RuleFile};
 use crate::entropy;
 use crate::error::JoinError;
+use crate::memory::core_cache_bytes;
 use crate::platform::{HostPlatform, Patience, allowed_cores};
 use crate::pmi::{Client, ManagedRank};
 use crate::segment::{self, Segment};
@@ -333,7 +334,7 @@ fn assemble(
     if stages()?
         && let Some(memory) = endpoint.shm_arena().take_staging()
     {
-        endpoint.send_buffer().lend_staging(memory)?;
+        endpoint.send_buffer().lend_staging(memory, 2 * core_cache_bytes())?;
     }
     Ok(endpoint)
 }

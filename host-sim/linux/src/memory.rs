@@ -1,5 +1,5 @@
 //! The memory that a segment may take: what the machine, the control groups and the limits of the
-//! user leave.
+//! user leave. And the cache that a core has of its own.
 
 use std::path::{Path, PathBuf};
 
@@ -28,6 +28,30 @@ pub(crate) fn available_bytes() -> u64 {
     let groups = read_to_string("/proc/self/cgroup").unwrap_or_default();
     let group = groups.lines().flat_map(folders).filter_map(|folder| left_in(&folder)).min();
     machine.min(group.unwrap_or(u64::MAX))
+}
+
+/// The cache of a core's own where Linux tells of none.
+const CORE_CACHE_BYTES: usize = 1 << 20;
+
+/// Bytes of the second-level cache, which a core mostly has of its own: as Linux tells of the first
+/// core.
+pub(crate) fn core_cache_bytes() -> usize {
+    let told = (0..4).find_map(|index| {
+        let text = |name| read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{name}"));
+        let is_second = text("level").ok()?.trim() == "2";
+        is_second.then(|| text("size").ok()).flatten().and_then(|size| cache_bytes(&size))
+    });
+    told.unwrap_or(CORE_CACHE_BYTES)
+}
+
+/// A size such as `512K`, in bytes.
+fn cache_bytes(text: &str) -> Option<usize> {
+    text.trim()
+        .strip_suffix('K')?
+        .parse::<usize>()
+        .ok()?
+        .checked_mul(1024)
+        .filter(|bytes| (1..1 << 30).contains(bytes))
 }
 
 /// A line such as `MemAvailable:  123 kB` of `/proc/meminfo`, in bytes.
@@ -80,6 +104,14 @@ mod tests {
         assert_eq!(bytes_of("MemAvailable:", "MemTotal: 9 kB\nMemAvailable:     7 kB\n"), Some(7 * 1024));
         assert_eq!(bytes_of("MemAvailable:", "MemTotal: 9 kB\n"), None);
         assert_eq!(bytes_of("MemAvailable:", "MemAvailable: many kB\n"), None);
+    }
+
+    #[test]
+    fn sizes_of_caches_are_read_in_bytes() {
+        assert_eq!(["512K\n", "2048K", "1M", "K", "0K", ""].map(cache_bytes), {
+            [Some(512 << 10), Some(2 << 20), None, None, None, None]
+        });
+        assert!(core_cache_bytes() > 0);
     }
 
     #[test]

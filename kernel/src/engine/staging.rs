@@ -6,10 +6,10 @@
 //! it is made, and its region [grows](aldis_hal::RemoteMemory::grow). Memory is bounded, and no
 //! receiver is waited for: a message that finds no room is sent like any other.
 //!
-//! Messages take their place behind each other and round the memory, so that each comes to lines
-//! that were used longest ago. Of two cores with a cache in common that is twice as fast as to use
-//! the same lines again, which the other core's own caches hold then (EPYC 9004, 64 KiB: 2.4 us by
-//! way of 2 MiB or more, 8 by way of 64 KiB to 512 KiB).
+//! Messages take their place behind each other, so that each comes to lines that the receiver's own
+//! caches have let go of: of two cores with a cache in common that is twice as fast as to use the
+//! lines of the message before. After a lap that is long enough for that they begin again at the
+//! front, if it is free: a longer one would come to lines and pages that no cache has any more.
 
 use aldis_hal::copy::{Store, publish};
 use aldis_hal::memory::Access;

@@ -1,5 +1,5 @@
 //! Memory of a rank's own in which messages are [staged](crate::engine::staging), and where they
-//! lie there: behind each other, and round and round.
+//! lie there: behind each other, lap after lap, each as short as the messages in it allow.
 
 use crate::memory::buffer::{UserBuffer, overlap};
 use crate::tables::list::{InScope, List};
@@ -19,16 +19,18 @@ pub(crate) struct Staging {
     pub(crate) messages: List<InScope>,
     /// The place of the next one, as an offset.
     next: usize,
+    /// Bytes of a lap: beyond them messages begin again at the front, if it is free.
+    lap: usize,
 }
 
 impl Staging {
-    pub(crate) const NONE: Self = Self { memory: UserBuffer::NONE, messages: List::EMPTY, next: 0 };
+    pub(crate) const NONE: Self = Self { memory: UserBuffer::NONE, messages: List::EMPTY, next: 0, lap: 0 };
 
-    /// Lends it memory, once: false if it has some already.
-    pub(crate) fn lend(&mut self, memory: UserBuffer) -> bool {
+    /// Lends it memory, once, with the bytes of a lap: false if it has some already.
+    pub(crate) fn lend(&mut self, memory: UserBuffer, lap: usize) -> bool {
         let is_first = self.memory.is_scattered();
         if is_first {
-            self.memory = memory;
+            (self.memory, self.lap) = (memory, lap);
         }
         is_first
     }
@@ -43,7 +45,8 @@ impl Staging {
     pub(crate) fn room(&self, len: usize, oldest: Option<UserBuffer>) -> Option<UserBuffer> {
         let oldest = oldest.and_then(|oldest| oldest.address().checked_sub(self.memory.address()));
         let taken = len.checked_next_multiple_of(ALIGN)?;
-        let start = place_for(taken, self.next, oldest, self.memory.len())?;
+        let sizes = RingSizes { lap: self.lap, whole: self.memory.len() };
+        let start = place_for(taken, self.next, oldest, &sizes)?;
         self.memory.part(start..start.checked_add(len)?)
     }
 
@@ -59,35 +62,32 @@ impl Staging {
     }
 }
 
-/// Returns where `len` bytes are free from `next` on, in a ring of `size` bytes whose oldest
-/// message begins at `oldest`, if there is any.
-const fn place_for(len: usize, next: usize, oldest: Option<usize>, size: usize) -> Option<usize> {
-    let fits_behind = next <= size && len <= size - next;
-    match oldest {
-        None if fits_behind => Some(next),
-        None => {
-            if len <= size {
-                Some(0)
-            } else {
-                None
-            }
-        }
+/// The bytes of a ring.
+struct RingSizes {
+    /// Bytes after which it begins again, if what is in front is free.
+    lap: usize,
+    /// Bytes after which it begins again in any case.
+    whole: usize,
+}
+
+/// Returns where `len` bytes are free from `next` on, in a ring of these sizes whose oldest message
+/// begins at `oldest`, if there is any.
+const fn place_for(len: usize, next: usize, oldest: Option<usize>, sizes: &RingSizes) -> Option<usize> {
+    let front = match oldest {
         // What lies there has come round: up to the oldest.
-        Some(oldest) if next <= oldest => {
-            if len <= oldest - next {
-                Some(next)
-            } else {
-                None
-            }
-        }
-        Some(_) if fits_behind => Some(next),
-        Some(oldest) => {
-            if len <= oldest {
-                Some(0)
-            } else {
-                None
-            }
-        }
+        Some(oldest) if next <= oldest => return if len <= oldest - next { Some(next) } else { None },
+        Some(oldest) => oldest,
+        None => sizes.whole,
+    };
+    let (end, fits_in_front) = (next.saturating_add(len), len <= front);
+    if end <= sizes.lap && end <= sizes.whole {
+        Some(next)
+    } else if fits_in_front {
+        Some(0)
+    } else if end <= sizes.whole {
+        Some(next)
+    } else {
+        None
     }
 }
 
@@ -101,11 +101,12 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever comes, and goes in whatever order: no two messages overlap, all lie within, and
-        /// one that is alone always finds room.
+        /// Whatever comes, and goes in whatever order, and however long a lap is: no two messages
+        /// overlap, all lie within, and one that is alone always finds room.
         #[test]
-        fn messages_lie_apart(steps in proptest::collection::vec((any::<bool>(), 1..=50usize), 0..300)) {
+        fn messages_lie_apart(lap in 0..120usize, steps in proptest::collection::vec((any::<bool>(), 1..=50usize), 0..300)) {
             const SIZE: usize = 100;
+            let sizes = RingSizes { lap, whole: SIZE };
             // In the order in which they came; gone ones are taken out wherever they are.
             let mut held: VecDeque<(usize, usize)> = VecDeque::new();
             let mut next = 0;
@@ -116,7 +117,7 @@ mod tests {
                     }
                     continue;
                 }
-                let found = place_for(len, next, held.front().map(|message| message.0), SIZE);
+                let found = place_for(len, next, held.front().map(|message| message.0), &sizes);
                 prop_assert!(found.is_some() || !held.is_empty());
                 let Some(start) = found else { continue };
                 prop_assert!(start + len <= SIZE);
@@ -131,17 +132,33 @@ mod tests {
 
     #[test]
     fn messages_go_round() {
+        let sizes = RingSizes { lap: 100, whole: 100 };
+        assert_eq!(starts_of(5, &sizes), [0, 40, 0, 40, 0]);
+        assert_eq!(place_for(101, 0, None, &sizes), None);
+        assert_eq!(place_for(40, 80, Some(40), &sizes), Some(0), "behind the end there is no room");
+        assert_eq!(place_for(41, 80, Some(40), &sizes), None);
+        assert_eq!(place_for(1, 40, Some(40), &sizes), None, "it is full");
+    }
+
+    /// Lines that were used a lap ago are used again, however much memory there is.
+    #[test]
+    fn a_lap_ends_where_the_front_is_free() {
+        let sizes = RingSizes { lap: 100, whole: 1000 };
+        assert_eq!(starts_of(5, &sizes), [0, 40, 0, 40, 0]);
+        assert_eq!(place_for(40, 80, Some(40), &sizes), Some(0), "the first one is over");
+        assert_eq!(place_for(40, 80, Some(0), &sizes), Some(80), "the first one is not");
+        assert_eq!(place_for(40, 120, Some(40), &sizes), Some(0), "it is now");
+        assert_eq!(place_for(200, 40, None, &sizes), Some(0), "a message is longer than a lap");
+    }
+
+    /// The places of so many messages of 40 bytes, each of which is over before the next comes.
+    fn starts_of(count: usize, sizes: &RingSizes) -> Vec<usize> {
         let mut next = 0;
-        let mut starts = Vec::new();
-        for _ in 0..5 {
-            let start = place_for(40, next, None, 100).unwrap();
-            starts.push(start);
+        let place = |_| {
+            let start = place_for(40, next, None, sizes).unwrap();
             next = start + 40;
-        }
-        assert_eq!(starts, [0, 40, 0, 40, 0]);
-        assert_eq!(place_for(101, 0, None, 100), None);
-        assert_eq!(place_for(40, 80, Some(40), 100), Some(0), "behind the end there is no room");
-        assert_eq!(place_for(41, 80, Some(40), 100), None);
-        assert_eq!(place_for(1, 40, Some(40), 100), None, "it is full");
+            start
+        };
+        (0..count).map(place).collect()
     }
 }

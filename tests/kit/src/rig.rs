@@ -359,7 +359,8 @@ impl Job {
             let config = Config { me: PeerId(me as u32), size, epoch: Epoch(100 + me as u32) };
             let mut rank = Endpoint::new(storage.memory(), wire, clock.clone(), config).unwrap();
             if !staging.is_empty() {
-                rank.send_buffer().lend_staging(staging).unwrap();
+                let lap = staging.len() / 2;
+                rank.send_buffer().lend_staging(staging, lap).unwrap();
             }
             ranks.push(rank);
         }
