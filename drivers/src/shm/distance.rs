@@ -16,7 +16,7 @@
 
 use aldis_hal::copy::Store;
 
-use crate::sync::{Ordering, Word};
+use crate::sync::Word;
 
 /// A peer's core, as seen from this rank's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,11 +40,8 @@ const FAR_TICKS_MIN: u32 = 130;
 /// Loads in a row that must speak against what is known.
 const AGAINST_MAX: u8 = 3;
 
-/// Looks for room of which one is timed.
-const LOOKS: u8 = 8;
-
 /// Blocks of which one is preceded by a look.
-pub(super) const BLOCKS_A_LOOK: u32 = 64;
+pub(super) const BLOCKS_A_LOOK: u32 = 16;
 
 /// Bytes from which on it does not pay any more that the lines of a block are here.
 const WARM_BYTES_MAX: usize = 12 << 10;
@@ -81,8 +78,6 @@ struct Samples {
     estimate: Estimate,
     /// Loads in a row that spoke against it.
     against: u8,
-    /// Looks for room.
-    looks: u8,
     /// True if the last message in a block came in one of those that this rank writes, so that its
     /// lines are here.
     is_warm: bool,
@@ -95,15 +90,8 @@ struct Samples {
 
 impl Samples {
     /// Nothing is known. All-zero.
-    const UNKNOWN: Self = Self {
-        estimate: Estimate::Unknown,
-        against: 0,
-        looks: 0,
-        is_warm: false,
-        asked: 0,
-        credit: 0,
-        probe: 0,
-    };
+    const UNKNOWN: Self =
+        Self { estimate: Estimate::Unknown, against: 0, is_warm: false, asked: 0, credit: 0, probe: 0 };
 
     /// The distance given instead of a measured one.
     fn given(distance: Distance) -> Self {
@@ -161,14 +149,11 @@ impl Samples {
         value
     }
 
-    /// Looks at the credit of a lane, and times some of the looks.
+    /// Looks at the credit of a lane.
     #[cold]
     #[inline(never)]
     fn look_at_credit(&mut self, credit: &Word, gauge: &Gauge) {
-        self.looks = self.looks.wrapping_add(1);
-        let is_timed = self.estimate == Estimate::Unknown || self.looks.is_multiple_of(LOOKS);
-        self.credit =
-            if is_timed { self.look(credit, self.credit, gauge) } else { credit.load(Ordering::Relaxed) };
+        self.credit = self.look(credit, self.credit, gauge);
     }
 }
 
@@ -402,13 +387,14 @@ fn timed_load(word: &Word) -> (u32, u32) {
 /// Loads a word: there is no counter of ticks that is known to serve.
 #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2", not(miri), not(loom))))]
 fn timed_load(word: &Word) -> (u32, u32) {
-    (word.load(Ordering::Relaxed), 0)
+    (word.load(crate::sync::Ordering::Relaxed), 0)
 }
 
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
     use super::*;
+    use crate::sync::Ordering;
 
     const NEAR: u32 = 40;
     const FAR: u32 = 250;
