@@ -60,16 +60,18 @@ impl Status {
 }
 
 impl From<aldis_kernel::Status> for Status {
+    #[inline]
     fn from(status: aldis_kernel::Status) -> Self {
+        // No process has sent what was cancelled, either.
+        if status.source != aldis_kernel::Rank::NULL {
+            return Self::of_received(status);
+        }
         let mut made = Self::EMPTY;
         if status.is_cancelled() {
             made.set_cancelled(true);
-            return made;
-        }
-        if status.source == aldis_kernel::Rank::NULL {
+        } else {
             made.source = MPI_PROC_NULL;
-            return made;
         }
-        Self::of_received(status)
+        made
     }
 }

@@ -31,9 +31,9 @@ enum SendMode {
 #[inline]
 pub(crate) fn rank(number: c_int) -> Result<Rank, CallFault> {
     match number {
+        0.. => Ok(Rank(number as u32)),
         MPI_PROC_NULL => Ok(Rank::NULL),
-        number if number >= 0 => Ok(Rank(number as u32)),
-        number => Err(no_rank(number, "send to")),
+        _ => Err(no_rank(number, "send to")),
     }
 }
 
@@ -58,10 +58,10 @@ fn no_tag(number: c_int) -> CallFault {
 #[inline]
 fn source(number: c_int) -> Result<Source, CallFault> {
     match number {
+        0.. => Ok(Source::Rank(Rank(number as u32))),
         MPI_ANY_SOURCE => Ok(Source::Any),
         MPI_PROC_NULL => Ok(Source::Rank(Rank::NULL)),
-        number if number >= 0 => Ok(Source::Rank(Rank(number as u32))),
-        number => Err(no_rank(number, "receive from")),
+        _ => Err(no_rank(number, "receive from")),
     }
 }
 

@@ -74,11 +74,11 @@ impl Address {
     /// Returns the same, or nothing if no memory is there.
     #[inline]
     pub(crate) fn region_in_memory(self, offset: isize, len: usize) -> Option<Region> {
-        if len == 0 {
-            return Some(Region::NONE);
-        }
         let start = Self::of(self.address().wrapping_add_signed(offset));
-        (start.address() >= FIRST_PAGE).then(|| Region::new(start, len))
+        if start.address() < FIRST_PAGE {
+            return (len == 0).then_some(Region::NONE);
+        }
+        Some(Region::new(start, len))
     }
 }
 

@@ -3,7 +3,7 @@
 //! Communicators (MPI 5.0, chapter 7): handles for the kernel's, with their error handlers, names,
 //! attributes and hints.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::ffi::c_int;
 use std::rc::Rc;
 
@@ -54,6 +54,12 @@ static COMMS: Owned<RefCell<Communicators>> = unsafe {
     Owned::new(RefCell::new(Communicators { roots: [None, None], made: HandleTable::new(HandleKind::Comm) }))
 };
 
+const _: () = assert!(MPI_COMM_SELF == MPI_COMM_WORLD + 1);
+
+/// The kernel's communicators of world and self, by handle, which never change: read by most calls.
+// SAFETY: only calls of MPI use it.
+static ROOTS: Owned<[Cell<Option<Comm>>; 2]> = unsafe { Owned::new([const { Cell::new(None) }; 2]) };
+
 impl Communicators {
     #[inline]
     fn get(&self, handle: Handle) -> Option<&Communicator> {
@@ -75,6 +81,8 @@ impl Communicators {
 
 /// Makes world and self known.
 pub(crate) fn start([world, itself]: [Comm; 2]) {
+    ROOTS[0].set(Some(world));
+    ROOTS[1].set(Some(itself));
     COMMS.borrow_mut().roots = [
         Some(Communicator::new(world, MPI_ERRORS_ARE_FATAL, "MPI_COMM_WORLD")),
         Some(Communicator::new(itself, MPI_ERRORS_ARE_FATAL, "MPI_COMM_SELF")),
@@ -143,6 +151,16 @@ fn missing(handle: Handle) -> CallFault {
 /// The kernel's communicator.
 #[inline]
 pub(crate) fn of(handle: Handle) -> Result<Comm, CallFault> {
+    let root = ROOTS.get(handle.wrapping_sub(MPI_COMM_WORLD)).and_then(Cell::get);
+    Ok(match root {
+        Some(comm) => comm,
+        None => of_any(handle)?,
+    })
+}
+
+/// The kernel's communicator of any handle.
+#[inline(never)]
+fn of_any(handle: Handle) -> Result<Comm, CallFault> {
     COMMS.borrow().get(handle).map(|data| data.comm).ok_or_else(|| missing(handle))
 }
 

@@ -105,11 +105,12 @@ static TYPES: Owned<RefCell<HandleTable<Type>>> =
 // SAFETY: only calls of MPI use it.
 static NAMED: Owned<RefCell<Vec<Option<Type>>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
-/// The size of a predefined type that makes pieces, and the kernel's name for it.
+/// The size of a predefined type that makes pieces, and the kernel's name for it, if it is not sent
+/// as bytes alone.
 #[derive(Clone, Copy, Debug)]
 struct NamedPiece {
     size: u32,
-    committed: Committed,
+    committed: Option<Committed>,
 }
 
 /// The predefined types that make pieces, by handle from the first on.
@@ -129,9 +130,9 @@ pub(crate) fn start() -> Result<(), CallFault> {
             made.first_of_two = row.form.first_of_two();
             made.elements = 1 + i64::from(made.first_of_two.is_some());
             let place = row.handle - MPI_DATATYPE_NULL;
-            if let Some(piece) = NAMED_PIECES.get(place).filter(|_| made.makes_pieces && !is_raw(row.handle))
-            {
-                piece.set(Some(NamedPiece { size: made.size as u32, committed: made.committed }));
+            if let Some(piece) = NAMED_PIECES.get(place).filter(|_| made.makes_pieces) {
+                let committed = (!is_raw(row.handle)).then_some(made.committed);
+                piece.set(Some(NamedPiece { size: made.size as u32, committed }));
             }
             if named.len() <= place {
                 named.resize_with(place + 1, || None);
@@ -194,7 +195,7 @@ pub(crate) fn insert(made: Type) -> Result<Handle, CallFault> {
 
 /// More elements than this, and types of more bytes, are no [`ContiguousData`]: so its length needs
 /// no check.
-const PIECE_COUNT_MAX: i64 = i32::MAX as i64;
+const PIECE_COUNT_MAX: u64 = i32::MAX as u64;
 
 const PIECE_TYPE_BYTES_MAX: i64 = 0xFFFF;
 
@@ -209,57 +210,49 @@ pub(crate) enum ContiguousData {
     Elements(Region, u64, Committed),
 }
 
-/// The piece that a call names, if it is one in memory.
+impl ContiguousData {
+    const fn memory(self) -> Region {
+        match self {
+            Self::Bytes(memory) | Self::Elements(memory, ..) => memory,
+        }
+    }
+}
+
+/// The piece that a call names, if it is one in memory: of a predefined type, as most are, nothing
+/// but a row of a table is looked at.
 #[inline(always)]
 pub(crate) fn piece(address: Address, count: i64, datatype: Handle) -> Option<ContiguousData> {
-    match count {
-        0..=PIECE_COUNT_MAX if is_raw(datatype) => {
-            address.region_in_memory(0, count as usize).map(ContiguousData::Bytes)
-        }
-        0..=PIECE_COUNT_MAX => elements(address, count, datatype),
-        _ => None,
-    }
-}
-
-/// Elements of a predefined type in one piece.
-#[derive(Clone, Copy)]
-pub(crate) struct NamedElements {
-    pub(crate) memory: Region,
-    pub(crate) count: u64,
-    pub(crate) datatype: Committed,
-}
-
-/// Returns the elements that a call names, if they are of a predefined type that is not sent as
-/// bytes, and in memory: what most messages are of, so nothing but a row of a table is looked at.
-#[inline(always)]
-pub(crate) fn named_elements(address: Address, count: i64, datatype: Handle) -> Option<NamedElements> {
-    let NamedPiece { size, committed: datatype } = named_piece(datatype)?;
-    if !(1..=PIECE_COUNT_MAX).contains(&count) {
+    let number = count as u64;
+    if number > PIECE_COUNT_MAX {
         return None;
     }
-    let memory = address.region_in_memory(0, count as usize * size as usize)?;
-    Some(NamedElements { memory, count: count as u64, datatype })
+    let Some(NamedPiece { size, committed }) = named(datatype) else {
+        return elements(address, count, datatype);
+    };
+    let memory = address.region_in_memory(0, number as usize * size as usize)?;
+    Some(match committed {
+        None => ContiguousData::Bytes(memory),
+        Some(committed) => ContiguousData::Elements(memory, number, committed),
+    })
 }
 
-/// Returns the row of a predefined type that makes pieces and is not sent as bytes.
-#[inline(always)]
-fn named_piece(datatype: Handle) -> Option<NamedPiece> {
-    NAMED_PIECES.get(datatype.wrapping_sub(MPI_DATATYPE_NULL))?.get()
-}
-
-/// Returns the memory of the [`piece`] that a call names, for a caller that need not know the
-/// type: for a predefined one a row of a table is looked at.
+/// The memory of the [piece] that a call names, whatever it is of.
 #[inline(always)]
 pub(crate) fn piece_memory(address: Address, count: i64, datatype: Handle) -> Option<Region> {
-    match named_piece(datatype) {
-        Some(NamedPiece { size, .. }) if (0..=PIECE_COUNT_MAX).contains(&count) => {
-            address.region_in_memory(0, count as usize * size as usize)
-        }
-        _ => match piece(address, count, datatype) {
-            Some(ContiguousData::Bytes(bytes) | ContiguousData::Elements(bytes, ..)) => Some(bytes),
-            None => None,
-        },
+    let number = count as u64;
+    if number > PIECE_COUNT_MAX {
+        return None;
     }
+    match named(datatype) {
+        Some(NamedPiece { size, .. }) => address.region_in_memory(0, number as usize * size as usize),
+        None => elements(address, count, datatype).map(ContiguousData::memory),
+    }
+}
+
+/// Returns the row of a predefined type that makes pieces.
+#[inline(always)]
+fn named(datatype: Handle) -> Option<NamedPiece> {
+    NAMED_PIECES.get(datatype.wrapping_sub(MPI_DATATYPE_NULL)).and_then(Cell::get)
 }
 
 /// The piece that so many elements of a datatype are, of which there are at most
@@ -302,10 +295,10 @@ impl ProgramData {
     pub(crate) unsafe fn new(address: Address, count: i64, datatype: Handle) -> Result<Self, CallFault> {
         // Of bytes all is known: what would be looked up, and moved about, takes longer than a
         // short message is under way.
-        match count {
-            0..=PIECE_COUNT_MAX if datatype == MPI_BYTE => Ok(Self::of_bytes(address, count as usize)),
-            _ => Self::described(address, count, datatype),
+        if datatype == MPI_BYTE && count as u64 <= PIECE_COUNT_MAX {
+            return Ok(Self::of_bytes(address, count as usize));
         }
+        Self::described(address, count, datatype)
     }
 
     /// Returns the data of a message that goes to no process or comes from none: nothing, in

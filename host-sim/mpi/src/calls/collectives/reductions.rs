@@ -18,7 +18,7 @@ use crate::abi::{Handle, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_ROOT, MPI_PROC_N
 use crate::fault::CallFault;
 use crate::ffi::{Address, Ptr, Region};
 use crate::objects::communicators::{self, rank_in};
-use crate::objects::datatypes::{ProgramData, piece_memory};
+use crate::objects::datatypes::{self, ProgramData};
 use crate::objects::operations;
 use crate::process::engine;
 use crate::process::spare::{ShortSpare, Spare};
@@ -169,13 +169,23 @@ impl Reduction {
 ///
 /// # Safety
 /// As for [`ProgramData::new`].
-#[inline]
+#[inline(always)]
 unsafe fn dense(address: Address, count: i64, datatype: Handle) -> Result<Option<Region>, CallFault> {
-    match piece_memory(address, count, datatype) {
-        Some(bytes) => Ok(Some(bytes)),
+    Ok(match datatypes::piece_memory(address, count, datatype) {
+        Some(memory) => Some(memory),
         // SAFETY: the caller's promise.
-        None => unsafe { ProgramData::new(address, count, datatype) }?.dense(),
-    }
+        None => unsafe { described(address, count, datatype) }?,
+    })
+}
+
+/// Returns the memory of data that more has to be looked up for.
+///
+/// # Safety
+/// As for [`ProgramData::new`].
+#[inline(never)]
+unsafe fn described(address: Address, count: i64, datatype: Handle) -> Result<Option<Region>, CallFault> {
+    // SAFETY: the caller's promise.
+    unsafe { ProgramData::new(address, count, datatype) }?.dense()
 }
 
 /// Data of a reduction in one piece. What is given and where the result goes are apart.

@@ -4,16 +4,15 @@
 
 use core::ffi::c_int;
 
-use aldis_kernel::{Comm, Rank, Request, Tag, Typed, TypedMut};
+use aldis_kernel::{Typed, TypedMut};
 
 use super::{rank, source, tag, tag_match};
 use crate::abi::{Handle, Status};
 use crate::fault::CallFault;
 use crate::ffi::Address;
 use crate::objects::communicators;
-use crate::objects::datatypes::{self, ContiguousData, NamedElements, named_elements};
+use crate::objects::datatypes::{self, ContiguousData};
 use crate::process::engine;
-use crate::process::scope::StaticScope;
 use crate::requests::{is_alone, messages};
 
 /// Sends data in one piece that need nothing but the kernel's shortest way, straight from the
@@ -33,15 +32,6 @@ pub(super) unsafe fn try_send(
 ) -> Result<bool, CallFault> {
     if !is_alone() {
         return Ok(false);
-    }
-    if let Some(NamedElements { memory, count, datatype }) = named_elements(data, count, datatype) {
-        let (comm, to, tag) = (communicators::of(comm)?, rank(to)?, tag(number)?);
-        return engine::with(|engine| {
-            // SAFETY: the caller promised that nothing writes them until the send is over.
-            let memory: &[u8] = unsafe { memory.shown() };
-            engine.endpoint().send_typed(&comm, Typed::new(memory, count, datatype), to, tag)?;
-            Ok(true)
-        });
     }
     let Some(piece) = datatypes::piece(data, count, datatype) else { return Ok(false) };
     let (comm, to, tag) = (communicators::of(comm)?, rank(to)?, tag(number)?);
@@ -76,15 +66,6 @@ pub(super) unsafe fn try_receive(
     if !is_alone() {
         return Ok(None);
     }
-    if let Some(NamedElements { memory, count, datatype }) = named_elements(data, count, datatype) {
-        let (comm, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(number)?);
-        return engine::with(|engine| {
-            // SAFETY: the caller promised that nothing touches them until the receive is over.
-            let memory = unsafe { memory.bytes() };
-            let into = TypedMut::new(memory, count, datatype);
-            Ok(Some(engine.endpoint().recv_typed(&comm, into, from, tag)?.into()))
-        });
-    }
     let Some(piece) = datatypes::piece(data, count, datatype) else { return Ok(None) };
     let (comm, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(number)?);
     engine::with(|engine| {
@@ -115,17 +96,6 @@ pub(super) unsafe fn try_start_send(
     number: c_int,
     handle: Handle,
 ) -> Result<Option<Handle>, CallFault> {
-    if let Some(NamedElements { memory, count, datatype }) = named_elements(data, count, datatype) {
-        let (comm, to, tag) = (communicators::of(handle)?, rank(to)?, tag(number)?);
-        return engine::with(|engine| {
-            engine.reap();
-            // SAFETY: the caller promised that nothing writes them until the send is over.
-            let memory: &'static [u8] = unsafe { memory.shown() };
-            let data = Typed::new(memory, count, datatype);
-            let request = engine.scope.isend_typed(&comm, data, to, tag)?;
-            Ok(Some(messages::of_send(engine, handle, request)))
-        });
-    }
     let Some(piece) = datatypes::piece(data, count, datatype) else { return Ok(None) };
     let (comm, to, tag) = (communicators::of(handle)?, rank(to)?, tag(number)?);
     engine::with(|engine| {
@@ -137,23 +107,11 @@ pub(super) unsafe fn try_start_send(
             ContiguousData::Elements(memory, count, datatype) => {
                 // SAFETY: as above.
                 let memory: &'static [u8] = unsafe { memory.shown() };
-                start_send(scope, &comm, Typed::new(memory, count, datatype), to, tag)?
+                scope.isend_typed(&comm, Typed::new(memory, count, datatype), to, tag)?
             }
         };
         Ok(Some(messages::of_send(engine, handle, request)))
     })
-}
-
-/// Starts a send of another type: not in the same function, since that is for those that are most.
-#[inline(never)]
-fn start_send(
-    scope: &mut StaticScope,
-    comm: &Comm,
-    data: Typed<'static>,
-    to: Rank,
-    tag: Tag,
-) -> Result<Request<'static>, CallFault> {
-    Ok(scope.isend_typed(comm, data, to, tag)?)
 }
 
 /// Starts such a receive.
@@ -169,18 +127,6 @@ pub(super) unsafe fn try_start_receive(
     number: c_int,
     handle: Handle,
 ) -> Result<Option<Handle>, CallFault> {
-    if let Some(NamedElements { memory, count, datatype }) = named_elements(data, count, datatype) {
-        let (comm, from, tag) = (communicators::of(handle)?, source(from)?, tag_match(number)?);
-        return engine::with(|engine| {
-            engine.reap();
-            // SAFETY: the caller promised that nothing touches them until the receive is over; the
-            // kernel keeps no reference.
-            let memory = unsafe { memory.bytes() };
-            let into = TypedMut::new(memory, count, datatype);
-            let request = engine.scope.irecv_typed(&comm, into, from, tag)?;
-            messages::of_receive(engine, handle, request).map(Some)
-        });
-    }
     let Some(piece) = datatypes::piece(data, count, datatype) else { return Ok(None) };
     let (comm, from, tag) = (communicators::of(handle)?, source(from)?, tag_match(number)?);
     engine::with(|engine| {
