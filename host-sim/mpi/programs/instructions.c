@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WARM = 128, COUNTED = 512, BYTES = 8, ANSWER = 1 };
+enum { WARM = 128, COUNTED = 512, BYTES = 8, ANSWER = 1, NO_MESSAGE = 2, WINDOW = 64 };
 
 /* Processor time in the collective after which a rank has published what it has. */
 static const long PUBLISHED_NS = 2000000;
@@ -24,7 +24,8 @@ static int rank, count, turns_from[2];
 static double data, result, all[2];
 static MPI_Datatype type = MPI_DATATYPE_NULL;
 static MPI_Op op = MPI_SUM;
-static MPI_Request request = MPI_REQUEST_NULL;
+static MPI_Request request = MPI_REQUEST_NULL, window[WINDOW];
+static double window_data[WINDOW];
 static struct timespec began;
 static volatile sig_atomic_t has_turn;
 
@@ -33,6 +34,7 @@ static void call_isend(void) { MPI_Isend(&data, count, type, 1, 0, MPI_COMM_WORL
 static void call_recv(void) { MPI_Recv(&data, count, type, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE); }
 static void call_irecv(void) { MPI_Irecv(&data, count, type, 0, 0, MPI_COMM_WORLD, &request); }
 static void call_wait(void) { MPI_Wait(&request, MPI_STATUS_IGNORE); }
+static void call_waitall(void) { MPI_Waitall(WINDOW, window, MPI_STATUSES_IGNORE); }
 static void call_bcast(void) { MPI_Bcast(&data, count, type, 0, MPI_COMM_WORLD); }
 static void call_allreduce(void) { MPI_Allreduce(&data, &result, count, type, op, MPI_COMM_WORLD); }
 static void call_iallreduce(void) { MPI_Iallreduce(&data, &result, count, type, op, MPI_COMM_WORLD, &request); }
@@ -44,6 +46,21 @@ static void call_scan(void) { MPI_Scan(&data, &result, count, type, op, MPI_COMM
 static void call_start(void) { MPI_Start(&request); }
 static void call_start_and_wait(void) { call_start(); call_wait(); }
 static void call_nothing(void) {}
+
+static void call_sends(void) {
+    for (int at = 0; at < WINDOW; at++) call_send();
+}
+
+static void call_irecvs(void) {
+    for (int at = 0; at < WINDOW; at++)
+        MPI_Irecv(&window_data[at], count, type, 0, 0, MPI_COMM_WORLD, &window[at]);
+}
+
+/* Looks for what never comes: all that has come is taken in. */
+static void take_in(void) {
+    for (int at = 0, found; at < WINDOW; at++)
+        MPI_Iprobe(0, NO_MESSAGE, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
+}
 
 typedef void (*Call)(void);
 
@@ -60,6 +77,7 @@ static const struct Row {
     {"recv", call_nothing, call_send, call_recv, 2},
     {"irecv", call_irecv, call_send, call_wait, 0},
     {"wait", call_irecv, call_send, call_wait, 2},
+    {"waitall", call_irecvs, call_sends, call_waitall, 2},
     {"bcast_root", call_nothing, call_bcast, call_bcast, 1},
     {"bcast", call_nothing, call_bcast, call_bcast, 2},
     {"allreduce", call_nothing, call_allreduce, call_allreduce, 2},
@@ -134,6 +152,7 @@ static void run_then(const struct Row *row, int is_counted) {
     MPI_Send(NULL, 0, MPI_BYTE, 0, ANSWER, MPI_COMM_WORLD);
     pass_turn();
     await_turn();
+    if (row->then == call_waitall) take_in();
     if (is_counted && row->counted == 2) measured(row->then);
     else row->then();
 }

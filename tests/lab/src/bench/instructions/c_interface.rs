@@ -14,21 +14,25 @@ use crate::mpi::install;
 /// Calls that `host-sim/mpi/programs/instructions.c` has counted.
 const COUNTED: u32 = 512;
 
+/// Messages of a window, all of which one call waits for.
+const WINDOW: u32 = 64;
+
 /// Seconds that a run may take.
 const LIMIT: &str = "300";
 
-/// The calls that are counted, and the program's name for each.
-const CALLS: [(&str, &str); 10] = [
-    ("MPI_Send", "send"),
-    ("MPI_Isend", "isend"),
-    ("MPI_Recv, the message in the ring", "recv"),
-    ("MPI_Irecv", "irecv"),
-    ("MPI_Wait that takes the message in", "wait"),
-    ("MPI_Bcast, the root", "bcast_root"),
-    ("MPI_Bcast, another rank", "bcast"),
-    ("MPI_Allreduce, the last rank", "allreduce"),
-    ("MPI_Iallreduce, the first rank", "iallreduce_first"),
-    ("MPI_Iallreduce and MPI_Wait, the last rank", "iallreduce"),
+/// The calls that are counted, the program's name for each, and its messages.
+const CALLS: [(&str, &str, u32); 11] = [
+    ("MPI_Send", "send", 1),
+    ("MPI_Isend", "isend", 1),
+    ("MPI_Recv, the message in the ring", "recv", 1),
+    ("MPI_Irecv", "irecv", 1),
+    ("MPI_Wait that takes the message in", "wait", 1),
+    ("MPI_Waitall, a message taken in before", "waitall", WINDOW),
+    ("MPI_Bcast, the root", "bcast_root", 1),
+    ("MPI_Bcast, another rank", "bcast", 1),
+    ("MPI_Allreduce, the last rank", "allreduce", 1),
+    ("MPI_Iallreduce, the first rank", "iallreduce_first", 1),
+    ("MPI_Iallreduce and MPI_Wait, the last rank", "iallreduce", 1),
 ];
 
 /// The collectives that are counted with the last type alone: what types cost is in the others.
@@ -53,10 +57,11 @@ const TYPES: [(&str, &str); 3] = [("MPI_BYTE", "byte"), ("MPI_CHAR", "char"), ("
 pub(super) fn counts() -> Result<Vec<Count>> {
     let program = CountedProgram::build()?;
     let rows = CALLS.into_iter().flat_map(|call| TYPES.map(|datatype| (call, datatype)));
-    let collectives = COLLECTIVES.into_iter().flat_map(|call| TYPES.last().map(|datatype| (call, *datatype)));
+    let collectives = COLLECTIVES.into_iter().map(|(call, called)| (call, called, 1));
+    let collectives = collectives.flat_map(|call| TYPES.last().map(|datatype| (call, *datatype)));
     rows.chain(collectives)
-        .map(|((call, called), (datatype, typed))| {
-            let each = program.count(called, typed)? as f64 / f64::from(COUNTED);
+        .map(|((call, called, messages), (datatype, typed))| {
+            let each = program.count(called, typed)? as f64 / f64::from(COUNTED * messages);
             Ok(Count { interface: Interface::C, call, datatype, receive: None, each })
         })
         .collect()
