@@ -143,9 +143,13 @@ fn sleep(ms: u32) {
     std::thread::sleep(Duration::from_millis(ms.into()));
 }
 
-/// A line of the log: longer than any.
+/// The bytes of each line of the log, blanks at its end among them: longer than any, and a part of a
+/// page, as a process that is killed within a write has written up to a page's end.
+const LINE_LEN: usize = 128;
+
+/// A line of the log.
 struct CallLine {
-    bytes: [u8; 160],
+    bytes: [u8; LINE_LEN],
     length: usize,
 }
 
@@ -158,20 +162,21 @@ impl Write for CallLine {
     }
 }
 
-/// Notes a use, by one write: lines of several processes do not mix. A log that cannot be written
-/// to ends the process.
+/// Notes a use, by one write within a page: lines of several processes do not mix, and none is cut
+/// off by a signal. A log that cannot be written to ends the process.
 fn note(log: &CString, call: Call, number: u32, outcome: Option<Outcome>) {
-    let mut line = CallLine { bytes: [0; 160], length: 0 };
+    let mut line = CallLine { bytes: [b' '; LINE_LEN], length: 0 };
     let (process, pid) = (process(), getpid());
     let written = write!(line, "{process} {pid} {call} {number}").and_then(|()| match outcome {
-        None => line.write_char('\n'),
-        Some(outcome) => writeln!(line, " -> {outcome}"),
+        None => Ok(()),
+        Some(outcome) => write!(line, " -> {outcome}"),
     });
-    let bytes = line.bytes.get(..line.length).unwrap_or_default();
+    let [.., end] = &mut line.bytes;
+    *end = b'\n';
     let flags = OFlag::O_WRONLY | OFlag::O_APPEND | OFlag::O_CREAT | OFlag::O_CLOEXEC;
     let noted =
-        open(log.as_c_str(), flags, Mode::S_IRUSR | Mode::S_IWUSR).and_then(|file| write(file, bytes));
-    if written.is_err() || noted != Ok(bytes.len()) {
+        open(log.as_c_str(), flags, Mode::S_IRUSR | Mode::S_IWUSR).and_then(|file| write(file, &line.bytes));
+    if written.is_err() || noted != Ok(LINE_LEN) {
         let why = noted.err().map_or("cut off", Errno::desc);
         eprintln!("aldis: {LOG_VARIABLE}: {}: {why}", log.to_string_lossy());
         std::process::exit(2);

@@ -126,7 +126,7 @@ fn read(log: &str) -> Result<(Vec<Use>, bool)> {
     let uses = log.lines().map(|line| {
         let (noted, outcome) = line.split_once(" -> ").map_or((line, None), |(noted, of)| (noted, Some(of)));
         is_hit |= outcome.is_some();
-        let words: Vec<&str> = noted.split(' ').collect();
+        let words: Vec<&str> = noted.split_whitespace().collect();
         let [process, _, call, number] = words[..] else { anyhow::bail!("the log of calls has {line:?}") };
         let call = Call::named(call).with_context(|| format!("the log of calls has {line:?}"))?;
         Ok(Use { process: process.parse()?, call, number: number.parse()? })
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_log_is_read_with_its_faults() {
-        let (uses, is_hit) = read("rank1 77 recv 3\nlauncher 78 poll 1\n").unwrap();
+        let (uses, is_hit) = read("rank1 77 recv 3  \nlauncher 78 poll 1\n").unwrap();
         let expected = Use { process: PlannedProcess::Rank(1), call: Call::Recv, number: 3 };
         assert!(uses.len() == 2 && uses[0] == expected && !is_hit);
         assert!(read("rank1 77 recv 3 -> short\n").unwrap().1);
