@@ -62,6 +62,7 @@ pub use composite::{Composite, Either};
 pub use counters::Counters;
 pub use error::{Error, Failed, Failure};
 pub use memory::buffer::{Lent, LentMut, LentRange};
+pub use memory::sizes::{SizesError, StorageSizes};
 pub use memory::storage::{Memory, Storage};
 pub use memory::{sizing, storage};
 #[cfg(feature = "planted-bugs")]

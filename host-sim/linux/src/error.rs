@@ -3,6 +3,7 @@
 use core::fmt;
 
 use aldis_hal::Cause;
+use aldis_kernel::SizesError;
 
 use crate::entropy::NoEntropy;
 use crate::pmi::PmiError;
@@ -126,6 +127,8 @@ pub enum JoinError {
         /// Bytes of addresses that the limit of the process leaves.
         have: u64,
     },
+    /// The sizes of the storage break a rule.
+    Sizes(SizesError),
     /// The endpoint refused: storage too small, or a peer that does not fit.
     Endpoint(aldis_kernel::Error),
 }
@@ -170,6 +173,7 @@ impl fmt::Display for JoinError {
                     "no memory for this rank's tables: mmap failed: {need} bytes needed, {have} left (ulimit -v)"
                 )
             }
+            Self::Sizes(error) => error.fmt(f),
             Self::StorageTaken => f.write_str("the default storage is in use; a process joins once"),
             Self::Endpoint(error) => error.fmt(f),
         }

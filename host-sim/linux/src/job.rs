@@ -86,20 +86,35 @@ impl Job {
     /// What [`JoinError`] names. The launcher has been told. A process manager ends this process
     /// then, so that the error is said on standard error before it is told.
     pub fn join(memory: Memory<'static>) -> Result<(Self, HostEndpoint), JoinError> {
+        Self::join_sized(|_| Ok(memory))
+    }
+
+    /// Joins like [`join`](Self::join), with the memory that `storage` makes for a rank of a job of
+    /// so many: of [`lazy::storage`](crate::lazy::storage), say.
+    ///
+    /// # Errors
+    /// As [`join`](Self::join), and that of `storage`.
+    pub fn join_sized(
+        storage: impl FnOnce(u32) -> Result<Memory<'static>, JoinError>,
+    ) -> Result<(Self, HostEndpoint), JoinError> {
         if let Some(channel) = Channel::of_launcher()? {
-            return Self::join_launched(channel, memory);
+            return Self::join_launched(channel, storage);
         }
         match ManagedRank::inherited()? {
-            Some(managed_rank) => managed::join(managed_rank, memory),
-            None => Self::join_alone(memory),
+            Some(managed_rank) => managed::join(managed_rank, storage),
+            None => Self::join_alone(storage(1)?),
         }
     }
 
-    fn join_launched(channel: Channel, memory: Memory<'static>) -> Result<(Self, HostEndpoint), JoinError> {
+    fn join_launched(
+        channel: Channel,
+        storage: impl FnOnce(u32) -> Result<Memory<'static>, JoinError>,
+    ) -> Result<(Self, HostEndpoint), JoinError> {
         // The launcher sees to its children; where a script stands between, this process is the
         // script's.
         let _ = set_pdeathsig(Signal::SIGKILL);
         let joined = greet(&channel).and_then(|terms| {
+            let memory = storage(terms.label.size)?;
             let segments = take_segments(&channel, &terms)?;
             let board = segments.own()?.board();
             board.take_up(std::process::id());

@@ -51,7 +51,7 @@ impl Error for Abort {}
 /// ends the other ranks; on standard error otherwise. [`Abort`] as the error chooses the job's exit
 /// code.
 pub fn run(program: impl FnOnce(&mut HostEndpoint) -> Result<(), Box<dyn Error>>) -> ExitCode {
-    run_joined(storage::take().and_then(Job::join), program)
+    run_joined(Job::join_sized(storage::take), program)
 }
 
 /// Runs `program` like [`run`], but with storage of the program's own: that of

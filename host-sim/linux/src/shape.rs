@@ -10,6 +10,8 @@
 //! | 9..=16 | 64 | 8 x 32 KiB | 264 KiB | up to 111 MiB |
 //! | 17..=32 | 64 | 8 x 16 KiB | 136 KiB | up to 182 MiB |
 //! | 33..=64 | 32 | 8 x 8 KiB | 68 KiB | up to 288 MiB |
+//! | 65..=128 | 16 | 4 x 3 KiB | 14.4 KiB | up to 278 MiB |
+//! | 129..=256 | 8 | 2 x 768 B | 2.9 KiB | up to 280 MiB |
 //!
 //! That includes what stands beside the lanes: the sets of control slots, 24 KiB a rank for
 //! [`cma`](crate::cma), and the memory in which messages are staged. Arenas come on top, as the
@@ -18,8 +20,10 @@
 use aldis_drivers::shm::Geometry;
 
 use crate::segment::{LEAST_BYTES, PAGE_BYTES};
-use crate::storage::MAX_RANKS;
 use crate::wireup::Shape;
+
+/// Most ranks that share memory.
+pub const NODE_RANKS_MAX: u32 = 256;
 
 /// The sizes of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,14 +37,16 @@ pub struct NodePlan {
 }
 
 impl NodePlan {
-    /// The plan for so many ranks; `None` for none or more than [`MAX_RANKS`].
+    /// The plan for so many ranks; `None` for none or more than [`NODE_RANKS_MAX`].
     pub fn of(ranks: u32) -> Option<Self> {
         let (slots, blocks, block_bytes) = match ranks {
             1..=8 => (128, 16, 32 << 10),
             9..=16 => (64, 8, 32 << 10),
             17..=32 => (64, 8, 16 << 10),
             // What the largest job has for all of its memory.
-            33..=MAX_RANKS => (32, 8, (8 << 10) - 256),
+            33..=64 => (32, 8, (8 << 10) - 256),
+            65..=128 => (16, 4, 3 << 10),
+            129..=NODE_RANKS_MAX => (8, 2, 3 << 8),
             _ => return None,
         };
         let shape = Shape { slots, blocks, block_bytes };
@@ -88,12 +94,12 @@ mod tests {
 
     #[test]
     fn every_job_size_has_a_sound_plan_within_300_mib() {
-        for ranks in 1..=MAX_RANKS {
+        for ranks in 1..=NODE_RANKS_MAX {
             let plan = NodePlan::of(ranks).unwrap();
             assert_eq!(geometry(ranks, plan.shape).check(), Ok(()), "{ranks} ranks");
             assert!(plan.segment_bytes * ranks as usize <= 300 << 20, "{ranks} ranks");
         }
         assert_eq!(NodePlan::of(0), None);
-        assert_eq!(NodePlan::of(MAX_RANKS + 1), None);
+        assert_eq!(NodePlan::of(NODE_RANKS_MAX + 1), None);
     }
 }

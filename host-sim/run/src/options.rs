@@ -12,8 +12,7 @@ use crate::hosts::{self, Share};
 use crate::programs::ProgramPart;
 use crate::tcp_options::TcpOptions;
 use aldis_linux::coll_rules::{self, Question, RuleFile};
-use aldis_linux::shape::NodePlan;
-use aldis_linux::storage::MAX_RANKS;
+use aldis_linux::shape::{NODE_RANKS_MAX, NodePlan};
 use aldis_linux::{arena, job, transport};
 
 /// The flag that asks for what collectives there are.
@@ -320,20 +319,17 @@ pub fn variable(text: &str) -> Result<(OsString, OsString), String> {
     if name.is_empty() { Err("a variable without a name".into()) } else { Ok((name.into(), value)) }
 }
 
-/// A number of ranks that the storage has room for.
+/// A number of ranks that a job can have.
 pub fn ranks(text: &str) -> Result<NodePlan, String> {
     if text == "p" {
         return Err("-np is -n here; aldis-mpiexec takes the options of mpiexec".into());
     }
-    let ranks: u32 = text.parse().map_err(|_| format!("not a number of ranks from 1 to {MAX_RANKS}"))?;
+    let ranks: u32 = text.parse().map_err(|_| format!("not a number of ranks from 1 to {NODE_RANKS_MAX}"))?;
     if ranks == 0 {
         return Err("a job needs at least one rank; try -n 1".into());
     }
-    NodePlan::of(ranks).ok_or_else(|| {
-        format!(
-            "the host storage (aldis_linux::storage) has room for {MAX_RANKS} peers; try -n {MAX_RANKS} or fewer"
-        )
-    })
+    NodePlan::of(ranks)
+        .ok_or_else(|| format!("a job has at most {NODE_RANKS_MAX} ranks; try -n {NODE_RANKS_MAX} or fewer"))
 }
 
 /// The size of an arena.
@@ -419,16 +415,16 @@ mod tests {
         };
         assert!([a, b, c].iter().all(|one| has(one, "G")) && has(a, "A") && has(b, "B"));
         assert!(!has(b, "A") && !has(a, "B") && !has(c, "A") && !has(c, "B"));
-        let parts = vec![ProgramPart::try_parse_from("aldis-run -n 60 b".split(' ')).unwrap()];
-        assert!(options.join(parts).unwrap_err().contains("66 ranks of all programs: "));
+        let parts = vec![ProgramPart::try_parse_from("aldis-run -n 251 b".split(' ')).unwrap()];
+        assert!(options.join(parts).unwrap_err().contains("257 ranks of all programs: "));
     }
 
     #[test]
     fn wrong_lines_are_answered_with_what_would_be_right() {
         for (line, answer) in [
             ("aldis-run -n 0 prog", "at least one rank"),
-            ("aldis-run -n 65 prog", "room for 64 peers"),
-            ("aldis-run -n many prog", "from 1 to 64"),
+            ("aldis-run -n 257 prog", "at most 256 ranks"),
+            ("aldis-run -n many prog", "from 1 to 256"),
             ("aldis-run prog", "-n <N>"),
             ("aldis-run -n 2", "PROGRAM"),
             ("aldis-run -n 2 --transport pigeon prog", "[possible values: auto, shm, tcp, verbs, shm-verbs]"),

@@ -1,8 +1,10 @@
 //! Storages of virtual ranks, by the size of the job. All are small: limits that are met all the
 //! time are tested.
 
+use core::mem::MaybeUninit;
+
 use aldis_kernel::datatype::TypeTable;
-use aldis_kernel::{Memory, Storage, storage_type};
+use aldis_kernel::{Memory, StorageSizes};
 
 /// Request slots of every rank.
 const REQUESTS: usize = 96;
@@ -11,33 +13,6 @@ pub const RANKS_MAX: u32 = 4096;
 
 /// Datatypes of every rank: what the workload of typed messages has in flight at a time.
 pub(crate) type SimTypeTable = TypeTable<24, 2000>;
-
-/// A storage of some size.
-pub(crate) trait Store {
-    fn memory(&mut self) -> Memory<'_>;
-    fn bytes(&self) -> usize;
-}
-
-impl<
-    const PEERS: usize,
-    const REQUESTS: usize,
-    const COMMS: usize,
-    const ENVELOPES: usize,
-    const BLOCKS: usize,
-    const POOLED: usize,
-    const BYTES: usize,
-    const BINS: usize,
-    const PIECES: usize,
-> Store for Storage<PEERS, REQUESTS, COMMS, ENVELOPES, BLOCKS, POOLED, BYTES, BINS, PIECES>
-{
-    fn memory(&mut self) -> Memory<'_> {
-        Self::memory(self)
-    }
-
-    fn bytes(&self) -> usize {
-        size_of::<Self>()
-    }
-}
 
 /// The capacity of a rank's storage in jobs of up to 64 ranks; larger jobs have one size each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,42 +28,88 @@ pub enum Room {
 impl Room {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Least, Self::Some, Self::More];
+
+    /// The sizes of a rank of a job of so many; `None` beyond [`RANKS_MAX`].
+    ///
+    /// The least have one envelope a peer: whatever else is sent to a rank that has not posted its
+    /// receive is matched at its sender. (Seed 1011949 of the mixed workload at 14 ranks, with three
+    /// collectives in flight, waited for ever before.)
+    fn sizes(self, ranks: u32) -> Option<StorageSizes> {
+        let least = StorageSizes {
+            peers: ranks as usize,
+            requests: REQUESTS,
+            communicators: 4,
+            envelopes: 1,
+            blocks: 0,
+            block_bytes: 0,
+            pooled: 0,
+            bins: 1,
+            pieces: 0,
+        };
+        let some =
+            StorageSizes { communicators: 6, blocks: 2, block_bytes: 128, pooled: 1, bins: 16, ..least };
+        let more = StorageSizes { communicators: 9, pooled: 2, bins: 64, ..least };
+        Some(match (ranks, self) {
+            (0..=64, Self::Least) => least,
+            (0..=9, Self::Some) => StorageSizes { envelopes: 2, pieces: 6, ..some },
+            (0..=9, Self::More) => {
+                StorageSizes { envelopes: 16, blocks: 5, block_bytes: 512, pieces: 60, ..more }
+            }
+            (10..=64, Self::Some) => StorageSizes { envelopes: 3, pieces: 12, ..some },
+            (10..=64, Self::More) => {
+                StorageSizes { envelopes: 8, blocks: 3, block_bytes: 256, pieces: 200, ..more }
+            }
+            (65..=256, _) => StorageSizes {
+                communicators: 2,
+                envelopes: 4,
+                blocks: 1,
+                block_bytes: 64,
+                pooled: 1,
+                bins: 16,
+                ..least
+            },
+            (257..=RANKS_MAX, _) => StorageSizes { communicators: 2, bins: 16, ..least },
+            _ => return None,
+        })
+    }
 }
 
-// Peers, requests, communicators; envelopes, blocks and block bytes a peer; pooled, bins; pieces of
-// groups.
-//
-// The least have one envelope a peer: whatever else is sent to a rank that has not posted its
-// receive is matched at its sender. (Seed 1011949 of the mixed workload at 14 ranks, with three
-// collectives in flight, waited for ever before.)
-type FewLeast = storage_type!(9, REQUESTS, 4, 1, 0, 0, 0, 1, 0);
-type FewSome = storage_type!(9, REQUESTS, 6, 2, 2, 128, 1, 16, 6);
-type FewMore = storage_type!(9, REQUESTS, 9, 16, 5, 512, 2, 64, 60);
-type SmallLeast = storage_type!(64, REQUESTS, 4, 1, 0, 0, 0, 1, 0);
-type SmallSome = storage_type!(64, REQUESTS, 6, 3, 2, 128, 1, 16, 12);
-type SmallMore = storage_type!(64, REQUESTS, 9, 8, 3, 256, 2, 64, 200);
-type Middle = storage_type!(256, REQUESTS, 2, 4, 1, 64, 1, 16);
-type LargeSimStorage = storage_type!(1024, REQUESTS, 2, 1, 0, 0, 0, 16);
-type Huge = storage_type!(4096, REQUESTS, 2, 1, 0, 0, 0, 16);
-
-/// Each in a frame of its own: one of all sizes together does not fit the stack of a thread.
-#[inline(never)]
-fn alone<S: Store + 'static>(new: impl FnOnce() -> S) -> Box<dyn Store> {
-    Box::new(new())
+/// A rank's storage on the heap.
+pub(crate) struct SimStorage {
+    sizes: StorageSizes,
+    bytes: Box<[MaybeUninit<u8>]>,
 }
 
-/// The smallest storage for a job of `ranks`; `None` beyond [`RANKS_MAX`].
-pub(crate) fn boxed(ranks: u32, room: Room) -> Option<Box<dyn Store>> {
-    Some(match (ranks, room) {
-        (0..=9, Room::Least) => alone(FewLeast::new),
-        (0..=9, Room::Some) => alone(FewSome::new),
-        (0..=9, Room::More) => alone(FewMore::new),
-        (10..=64, Room::Least) => alone(SmallLeast::new),
-        (10..=64, Room::Some) => alone(SmallSome::new),
-        (10..=64, Room::More) => alone(SmallMore::new),
-        (65..=256, _) => alone(Middle::new),
-        (257..=1024, _) => alone(LargeSimStorage::new),
-        (1025..=RANKS_MAX, _) => alone(Huge::new),
-        _ => return None,
-    })
+impl SimStorage {
+    /// One for a rank of a job of `ranks`; `None` beyond [`RANKS_MAX`].
+    pub(crate) fn new(ranks: u32, room: Room) -> Option<Self> {
+        let sizes = room.sizes(ranks)?;
+        Some(Self { sizes, bytes: Box::new_uninit_slice(sizes.bytes().ok()?) })
+    }
+
+    /// Its memory, empty.
+    pub(crate) fn memory(&mut self) -> Memory<'_> {
+        self.sizes.memory(&mut self.bytes).expect("as many bytes as its sizes need")
+    }
+
+    /// Bytes that it has.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_job_has_a_sound_storage_of_each_room() {
+        for ranks in (1..=70).chain([256, 257, RANKS_MAX]) {
+            for room in Room::ALL {
+                let mut storage = SimStorage::new(ranks, room).unwrap();
+                assert_eq!(storage.memory().peers(), ranks, "{room:?}");
+            }
+        }
+        assert!(SimStorage::new(RANKS_MAX + 1, Room::Least).is_none());
+    }
 }

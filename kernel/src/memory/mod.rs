@@ -2,5 +2,6 @@
 //! rule for its sizes.
 
 pub(crate) mod buffer;
+pub(crate) mod sizes;
 pub mod sizing;
 pub mod storage;

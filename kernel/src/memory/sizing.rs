@@ -1,6 +1,7 @@
 //! The sizing rule: how many of each slot a [`Storage`](crate::Storage) needs so that nothing which
 //! a legal program does can wait for ever. It is checked when a storage is compiled: an illegal
-//! sizing does not compile, and says which parameter is at fault.
+//! sizing does not compile, and says which parameter is at fault; one of
+//! [run time](crate::StorageSizes) is refused with the same words.
 //!
 //! Every pool is a sum with one term per consumer, so that no consumer ever finds another in its
 //! place:
@@ -77,48 +78,66 @@ pub(crate) struct Sizing {
 }
 
 impl Sizing {
-    /// Returns the room that each peer is granted. Fails at compile time if the rule is broken.
-    pub(crate) const fn room(&self) -> Room {
+    /// Returns the room that each peer is granted.
+    ///
+    /// # Errors
+    /// The part of the rule that is broken, in words.
+    pub(crate) const fn room(&self) -> Result<Room, &'static str> {
         let &Self { peers, requests, communicators, envelopes, blocks, pooled, bytes, bins } = self;
         let most = WINDOW_MAX as usize;
-        assert!(peers > 0, "a job has at least one rank: `peers` must be above zero");
-        assert!(peers < u32::MAX as usize, "`peers` is above what 32 bits count");
-        assert!(
-            requests >= REQUESTS_MIN,
-            "`requests` must be at least 4: two of a sendrecv, one of a probe, one of turning away"
-        );
-        assert!(requests < u32::MAX as usize, "`requests` is above what 32 bits count");
-        assert!(
-            communicators >= PREDEFINED,
-            "world and self need two slots: `communicators` must be at least 2"
-        );
-        assert!(bins.is_power_of_two(), "`bins` must be a power of two");
-        assert!(
-            envelopes / peers > 0,
-            "every peer needs a place for a message: `envelopes` must be above zero"
-        );
-        assert!(envelopes / peers <= most, "`envelopes` is above 16384, the most that credits count");
-        assert!(envelopes < u32::MAX as usize, "`peers * envelopes` is above what 32 bits count");
-        assert!(blocks >= pooled && (blocks - pooled) / peers <= most, "`blocks` is above 16384");
+        let above = u32::MAX as usize;
+        if peers == 0 {
+            return Err("a job has at least one rank: `peers` must be above zero");
+        }
         let block_bytes = match bytes.checked_div(blocks) {
             Some(bytes) => bytes,
             None => 0,
         };
-        assert!(block_bytes.is_multiple_of(8), "`block_bytes` must be a multiple of 8");
-        assert!(block_bytes <= u32::MAX as usize, "`block_bytes` is above what 32 bits count");
-        Room {
+        let mut rules: &[(bool, &'static str)] = &[
+            (peers < above, "`peers` is above what 32 bits count"),
+            (
+                requests >= REQUESTS_MIN,
+                "`requests` must be at least 4: two of a sendrecv, one of a probe, one of turning away",
+            ),
+            (requests < above, "`requests` is above what 32 bits count"),
+            (
+                communicators >= PREDEFINED,
+                "world and self need two slots: `communicators` must be at least 2",
+            ),
+            (communicators < above, "`communicators` is above what 32 bits count"),
+            (bins.is_power_of_two(), "`bins` must be a power of two"),
+            (envelopes / peers > 0, "every peer needs a place for a message: `envelopes` must be above zero"),
+            (envelopes / peers <= most, "`envelopes` is above 16384, the most that credits count"),
+            (envelopes < above, "`peers * envelopes` is above what 32 bits count"),
+            (blocks >= pooled && (blocks - pooled) / peers <= most, "`blocks` is above 16384"),
+            (blocks < above, "`peers * blocks` and `pooled` are above what 32 bits count"),
+            (block_bytes.is_multiple_of(8), "`block_bytes` must be a multiple of 8"),
+            (block_bytes <= above, "`block_bytes` is above what 32 bits count"),
+        ];
+        while let [(is_kept, rule), tail @ ..] = rules {
+            if !*is_kept {
+                return Err(rule);
+            }
+            rules = tail;
+        }
+        Ok(Room {
             envelopes: (envelopes / peers) as u16,
             blocks: ((blocks - pooled) / peers) as u16,
             block_bytes: block_bytes as u32,
+        })
+    }
+
+    /// Like [`room`](Self::room), but fails at compile time if the rule is broken.
+    pub(crate) const fn checked_room(&self) -> Room {
+        match self.room() {
+            Ok(room) => room,
+            Err(rule) => panic!("{}", rule),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::panic::catch_unwind;
-    use std::string::String;
-
     use super::*;
 
     /// The smallest legal storage for two ranks.
@@ -133,17 +152,11 @@ mod tests {
         bins: 1,
     };
 
-    /// Returns the message with which a sizing is refused.
-    fn refusal(sizing: Sizing) -> String {
-        let panic = catch_unwind(|| sizing.room()).expect_err("it must be refused");
-        (*panic.downcast_ref::<&str>().unwrap()).into()
-    }
-
     #[test]
     fn the_least_is_granted() {
-        assert_eq!(LEAST.room(), Room { envelopes: 1, blocks: 0, block_bytes: 0 });
+        assert_eq!(LEAST.room(), Ok(Room { envelopes: 1, blocks: 0, block_bytes: 0 }));
         let more = Sizing { blocks: 2 * 3 + 1, pooled: 1, bytes: 7 * 64, ..LEAST };
-        assert_eq!(more.room(), Room { envelopes: 1, blocks: 3, block_bytes: 64 });
+        assert_eq!(more.room(), Ok(Room { envelopes: 1, blocks: 3, block_bytes: 64 }));
     }
 
     #[test]
@@ -160,7 +173,7 @@ mod tests {
             (Sizing { bytes: 3 * 60, ..blocks }, "`block_bytes`"),
             (Sizing { pooled: 4, ..blocks }, "`blocks`"),
         ] {
-            let why = refusal(sizing);
+            let why = sizing.room().expect_err("it must be refused");
             assert!(why.contains(name), "{sizing:?}: {why}");
         }
     }

@@ -162,7 +162,7 @@ impl<
         bytes: BYTES,
         bins: BINS,
     }
-    .room();
+    .checked_room();
 
     /// An empty storage.
     #[expect(

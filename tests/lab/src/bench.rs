@@ -25,6 +25,7 @@ mod reduce;
 mod report;
 mod rounds;
 mod run;
+mod scale;
 mod series;
 mod statistics;
 mod target;
@@ -73,6 +74,7 @@ enum BenchCommand {
     #[command(name = "match", alias = "matching")]
     Matching(matching::Matching),
     Reduce(reduce::Reduce),
+    Scale(scale::Scale),
 }
 
 impl BenchCommand {
@@ -83,6 +85,7 @@ impl BenchCommand {
             Self::Instructions(instructions) => instructions.run(),
             Self::Matching(matching) => matching.run(),
             Self::Reduce(reduce) => reduce.run(),
+            Self::Scale(scale) => scale.run(),
         }
     }
 }

@@ -48,6 +48,11 @@ fn a_job_beyond_the_scanned_rings_works_by_doorbells() {
 }
 
 #[test]
+fn a_hundred_ranks_share_a_machine() {
+    assert_eq!(play("ring", 100, &["--json", "--laps", "1"]).len(), 1);
+}
+
+#[test]
 fn fields_from_the_arena_are_verified() {
     for ranks in [1, 3] {
         let size = ["--json", "--rounds", "5", "--numbers", "40000"];

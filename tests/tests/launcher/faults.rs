@@ -84,10 +84,11 @@ fn a_rank_without_room_for_its_peers_segments_is_named() {
 /// signal.
 #[test]
 fn a_rank_without_addresses_says_how_many_it_needs() {
-    let tables =
-        ["cannot join the job: no memory for this rank's tables: ", " bytes needed, ", " left (ulimit -v)"];
-    for kib in [14_000, 20_000, 26_000] {
-        says(&shell(&format!("exec $RUN -n 2 sh -c 'ulimit -v {kib}; exec $RANK greet'")), 1, &tables);
+    let [tables, segment] =
+        ["no memory for this rank's tables: mmap failed: ", "segment of rank 0: mmap failed: "];
+    for (ranks, kib, what) in [(2, 14_000, segment), (2, 20_000, segment), (40, 16_000, tables)] {
+        let output = shell(&format!("exec $RUN -n {ranks} sh -c 'ulimit -v {kib}; exec $RANK greet'"));
+        says(&output, 1, &["cannot join the job: ", what, " needed, ", " left (ulimit -v)"]);
     }
 }
 

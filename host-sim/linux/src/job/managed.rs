@@ -39,8 +39,7 @@ use crate::error::JoinError;
 use crate::platform::allowed_cores;
 use crate::pmi::{AnswerFault, Client, ManagedRank, PmiError, VALUE_BYTES_MAX};
 use crate::segment::{self, Segment};
-use crate::shape::{self, NodePlan};
-use crate::storage::MAX_RANKS;
+use crate::shape::{self, NODE_RANKS_MAX, NodePlan};
 use crate::tcp::{self, JobKey, KEY_BYTES};
 use crate::transport::{self, HostEndpoint, Segments, TransportChoice};
 use crate::wireup::{FromRank, Node, TcpTerms, VERSION, bounded};
@@ -95,11 +94,11 @@ struct JobSettings {
 /// Joins the job that the manager has started this process for.
 pub(super) fn join(
     managed_rank: ManagedRank,
-    memory: Memory<'static>,
+    storage: impl FnOnce(u32) -> Result<Memory<'static>, JoinError>,
 ) -> Result<(Job, HostEndpoint), JoinError> {
     let deadline = Instant::now() + limit()?;
     let mut client = Client::introduce(managed_rank, deadline)?;
-    match take_part(&mut client, memory, deadline) {
+    match take_part(&mut client, storage, deadline) {
         Ok((board, endpoint)) => {
             let (rank, size) = (client.rank(), client.size());
             Ok((Job { rank, size, superior: Superior::Manager(client), board }, endpoint))
@@ -162,7 +161,7 @@ pub(super) fn say(client: &mut Client, word: &FromRank<'_>) {
 
 fn take_part(
     client: &mut Client,
-    memory: Memory<'static>,
+    storage: impl FnOnce(u32) -> Result<Memory<'static>, JoinError>,
     deadline: Instant,
 ) -> Result<(&'static StatusBoard, HostEndpoint), JoinError> {
     let rank = client.rank();
@@ -179,6 +178,7 @@ fn take_part(
         (settings, agreed) => agreed.and_then(|asks| Ok((settings?, asks)))?,
     };
     let (terms, plan) = asks.terms(rank, &all, settings.tcp, deadline)?;
+    let memory = storage(terms.label.size)?;
     let file = segment::create(terms.label, plan.segment_bytes)
         .map_err(|error| JoinError::Segment { rank, error })?;
     let held = SegmentPlace { process: std::process::id(), descriptor: file.as_raw_fd() };
@@ -325,7 +325,7 @@ impl Asks {
             _ => None,
         };
         let ranks = if shares_memory { mates } else { 1 };
-        let impossible = JoinError::Size { expected: ranks, found: MAX_RANKS };
+        let impossible = JoinError::Size { expected: ranks, found: NODE_RANKS_MAX };
         let arena_bytes = usize::try_from(self.arena_bytes).unwrap_or(usize::MAX);
         let plan = NodePlan::of(ranks).ok_or(impossible)?.with_arena(arena_bytes);
         let label = Label { job: *job, rank, size };
@@ -491,8 +491,8 @@ mod tests {
         assert_eq!(error, JoinError::Told { rank: 1 });
         let error = terms_of(0, &ranks("aa", |all| all[0].job = None)).unwrap_err();
         assert_eq!(error, JoinError::Told { rank: 0 });
-        let error = terms_of(0, &ranks(&"a".repeat(65), |_| {})).unwrap_err();
-        assert_eq!(error, JoinError::Size { expected: 65, found: 64 });
+        let error = terms_of(0, &ranks(&"a".repeat(257), |_| {})).unwrap_err();
+        assert_eq!(error, JoinError::Size { expected: 257, found: NODE_RANKS_MAX });
     }
 
     #[test]

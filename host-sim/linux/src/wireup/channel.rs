@@ -185,7 +185,14 @@ impl Channel {
         let mut received = Received { bytes: [0; MESSAGE_BYTES_MAX], length: 0, descriptors: Vec::new() };
         // An interruption must not read as "nothing is there": a rank that ends does not
         // look again.
-        let (length, flags) = match uninterrupted(|| self.take(&mut received)) {
+        let mut taken = uninterrupted(|| self.take(&mut received));
+        if taken == Err(Errno::ECONNRESET) {
+            // The other side ended before it had read everything. The system says so first, and
+            // then what it was sent before: the reason, perhaps.
+            let again = uninterrupted(|| self.take(&mut received));
+            taken = again.ok().filter(|(length, _)| *length > 0).ok_or(Errno::ECONNRESET);
+        }
+        let (length, flags) = match taken {
             Err(Errno::EAGAIN | Errno::EINTR) => return Ok(None),
             answer => answer.map_err(system("recvmsg"))?,
         };
@@ -289,6 +296,16 @@ mod tests {
         let cut = WireError::Cut { call: "sendmsg", errno: Errno::EPIPE };
         assert_eq!(rank.send(&FromRank::Joined, soon()), Err(cut));
         assert!(cut.to_string().ends_with("sendmsg failed: Broken pipe") && cut.is_end());
+    }
+
+    #[test]
+    fn the_last_word_of_one_that_did_not_read_everything_is_heard() {
+        let (launcher, rank) = Channel::pair().unwrap();
+        launcher.send(&FromLauncher::Segments { first: 3 }, soon()).unwrap();
+        rank.send(&FromRank::Joined, soon()).unwrap();
+        drop(rank);
+        assert_eq!(launcher.receive(soon()).unwrap().message(), Ok(FromRank::Joined));
+        assert!(launcher.receive(soon()).unwrap_err().is_end());
     }
 
     #[test]

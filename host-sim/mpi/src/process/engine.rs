@@ -2,7 +2,7 @@
 //!
 //! The process's endpoint, from `MPI_Init` to `MPI_Finalize`.
 //!
-//! Its storage: 64 ranks, 2^20 requests, 4096 communicators, 2^20 derived datatypes with 2 GiB of
+//! Its storage: the job's ranks, 2^20 requests, 4096 communicators, 2^20 derived datatypes with 2 GiB of
 //! words, 128 envelopes and 32 blocks of 64 KiB a peer; [mapped](aldis_linux::lazy), so that what
 //! is not used takes no memory. Where the system refuses so much address space (`ulimit -v`): 4096
 //! requests, 1024 communicators, 1024 derived datatypes with 64 Ki words. What does not fit is
@@ -16,9 +16,9 @@ use std::process;
 use aldis_hal::{Activity, Operation};
 use aldis_kernel::datatype::{TypeTable, Types};
 use aldis_kernel::plane::prelude::*;
-use aldis_kernel::{Comm, Request};
+use aldis_kernel::{Comm, Memory, Request, StorageSizes};
 use aldis_linux::transport::failures;
-use aldis_linux::{HostEndpoint, Job, lazy};
+use aldis_linux::{HostEndpoint, Job, JoinError, lazy};
 
 use crate::abi::{Handle, MPI_ERR_INTERN, MPI_ERR_OTHER};
 use crate::fault::CallFault;
@@ -27,10 +27,29 @@ use crate::process::Owned;
 use crate::process::messages::MessageNotes;
 use crate::process::scope::{self, StaticScope};
 
-type LargeStorage = aldis_kernel::storage_type!(64, 1 << 20, 4096, 128, 32, 64 << 10, 16, 1 << 16, 69632);
-
-/// For where address space is short.
-type SmallStorage = aldis_kernel::storage_type!(64, 4096, 1024, 128, 32, 8192, 16, 1024, 17408);
+/// The memory of a rank of a job of so many: large, or small where address space is short.
+fn storage(ranks: u32) -> Result<Memory<'static>, JoinError> {
+    let large = StorageSizes {
+        peers: ranks as usize,
+        requests: 1 << 20,
+        communicators: 4096,
+        envelopes: 128,
+        blocks: 32,
+        block_bytes: 64 << 10,
+        pooled: 16,
+        bins: 1 << 16,
+        pieces: 17 << 12,
+    };
+    let small = StorageSizes {
+        requests: 4096,
+        communicators: 1024,
+        block_bytes: 8 << 10,
+        bins: 1024,
+        pieces: 17 << 10,
+        ..large
+    };
+    lazy::storage(&[large, small])
+}
 
 /// Memory for derived datatypes, and for the words that describe them.
 fn datatypes() -> Types<'static> {
@@ -174,7 +193,7 @@ pub(crate) fn start() -> Result<[Comm; 2], CallFault> {
         }
         ProcessPhase::After => return Err(CallFault::new(MPI_ERR_OTHER, AFTER)),
     }
-    let joined = lazy::either::<LargeStorage, SmallStorage>().and_then(Job::join);
+    let joined = Job::join_sized(storage);
     let (job, mut endpoint) = joined.unwrap_or_else(|error| {
         // There is no handler yet that could be asked.
         eprintln!("MPI_Init: {error}");

@@ -88,22 +88,28 @@ impl Programs {
     }
 
     fn compile(&self, which: Implementation) -> Result<()> {
-        let (mut compiler, sources, libraries): (_, &[&str], &[&str]) = match which {
-            Implementation::Gloo => (Command::new("g++"), &["gloo.cc"], &["-lgloo", "-lpthread"]),
+        match which {
+            Implementation::Gloo => {
+                let libraries = ["-lgloo", "-lpthread"];
+                compile(Command::new("g++"), &["gloo.cc"], &self.peer(which), &libraries)
+            }
             Implementation::Iceoryx => return self.build_iceoryx(),
-            one if one.is_mpi() => (self.mpi(one).compiler(), &["bench.c", "client.c"], &[]),
+            one if one.is_mpi() => {
+                let library = self.mpi(one);
+                compile(library.compiler(), &["bench.c", "client.c"], &library.program, &[])
+            }
             // The measured programs are UCX's own, or built by cargo.
-            _ => return Ok(()),
-        };
-        // MPICH's header declares MPI_STATUSES_IGNORE as an array of no elements, and is warned of.
-        compiler
-            .args(["-O3", "-march=native", "-Wall", "-Wno-stringop-overflow", "-o"])
-            .arg(self.peer(which));
-        let folder = workspace::checkout().join("tests/bench/peers");
-        compiler.args(sources.iter().map(|source| folder.join(source))).args(libraries);
-        shell::output(&mut compiler)
-            .map(drop)
-            .with_context(|| format!("building the workloads of {}", which.name()))
+            _ => Ok(()),
+        }
+        .with_context(|| format!("building the workloads of {}", which.name()))
+    }
+
+    /// Builds another program in C with an implementation of MPI that is there.
+    pub(crate) fn program_of(&self, which: Implementation, source: &str) -> Result<MpiLibrary> {
+        let mut library = self.mpi(which);
+        library.program = self.peers.join(format!("{}-{}", source.trim_end_matches(".c"), which.name()));
+        compile(library.compiler(), &[source], &library.program, &[])?;
+        Ok(library)
     }
 
     /// Builds the program of iceoryx2, which is no member of the workspace.
@@ -186,4 +192,13 @@ impl Programs {
         command.arg(socket).args(cores.iter().map(usize::to_string));
         command
     }
+}
+
+/// Compiles a measured program.
+fn compile(mut compiler: Command, sources: &[&str], program: &Path, libraries: &[&str]) -> Result<()> {
+    // MPICH's header declares MPI_STATUSES_IGNORE as an array of no elements, and is warned of.
+    compiler.args(["-O3", "-march=native", "-Wall", "-Wno-stringop-overflow", "-o"]).arg(program);
+    let folder = workspace::checkout().join("tests/bench/peers");
+    compiler.args(sources.iter().map(|source| folder.join(source))).args(libraries);
+    shell::output(&mut compiler).map(drop)
 }
