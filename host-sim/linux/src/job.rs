@@ -93,7 +93,7 @@ impl Job {
     /// so many: of [`lazy::storage`](crate::lazy::storage), say.
     ///
     /// # Errors
-    /// As [`join`](Self::join), and that of `storage`.
+    /// That of `storage`, and those of [`join`](Self::join).
     pub fn join_sized(
         storage: impl FnOnce(u32) -> Result<Memory<'static>, JoinError>,
     ) -> Result<(Self, HostEndpoint), JoinError> {

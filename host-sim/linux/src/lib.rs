@@ -60,8 +60,8 @@
 //!
 //! # Limits
 //!
-//! [`NODE_RANKS_MAX`](shape::NODE_RANKS_MAX) ranks of a node; its segments' memory is the square of
-//! them in lanes, see [`shape`].
+//! [`NODE_RANKS_MAX`](shape::NODE_RANKS_MAX) ranks of a node; its segments' memory is the square
+//! of them in lanes, see [`shape`].
 
 pub mod arena;
 pub mod board;

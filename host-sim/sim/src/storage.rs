@@ -32,8 +32,8 @@ impl Room {
     /// The sizes of a rank of a job of so many; `None` beyond [`RANKS_MAX`].
     ///
     /// The least have one envelope a peer: whatever else is sent to a rank that has not posted its
-    /// receive is matched at its sender. (Seed 1011949 of the mixed workload at 14 ranks, with three
-    /// collectives in flight, waited for ever before.)
+    /// receive is matched at its sender. (Seed 1011949 of the mixed workload at 14 ranks, with
+    /// three collectives in flight, waited for ever before.)
     fn sizes(self, ranks: u32) -> Option<StorageSizes> {
         let least = StorageSizes {
             peers: ranks as usize,

@@ -131,7 +131,7 @@ impl StorageSizes {
     /// [`bytes`](Self::bytes), whatever is in them.
     ///
     /// # Errors
-    /// As [`bytes`](Self::bytes); [`SizesError::TooSmall`] if there are fewer.
+    /// [`SizesError::TooSmall`] if there are fewer; those of [`bytes`](Self::bytes).
     pub fn memory<'s>(&self, bytes: &'s mut [MaybeUninit<u8>]) -> Result<Memory<'s>, SizesError> {
         self.cut(Cutter { rest: bytes, is_zero: false })
     }
@@ -140,7 +140,7 @@ impl StorageSizes {
     /// fresh mapping take no memory before they are used.
     ///
     /// # Errors
-    /// As [`memory`](Self::memory).
+    /// Those of [`memory`](Self::memory).
     ///
     /// # Safety
     /// All bytes are zero.

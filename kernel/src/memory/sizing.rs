@@ -128,6 +128,7 @@ impl Sizing {
     }
 
     /// Like [`room`](Self::room), but fails at compile time if the rule is broken.
+    #[expect(clippy::panic, reason = "a constant is made of it: what is refused does not compile")]
     pub(crate) const fn checked_room(&self) -> Room {
         match self.room() {
             Ok(room) => room,

@@ -2,10 +2,10 @@
 //!
 //! The process's endpoint, from `MPI_Init` to `MPI_Finalize`.
 //!
-//! Its storage: the job's ranks, 2^20 requests, 4096 communicators, 2^20 derived datatypes with 2 GiB of
-//! words, 128 envelopes and 32 blocks of 64 KiB a peer; [mapped](aldis_linux::lazy), so that what
-//! is not used takes no memory. Where the system refuses so much address space (`ulimit -v`): 4096
-//! requests, 1024 communicators, 1024 derived datatypes with 64 Ki words. What does not fit is
+//! Its storage: the job's ranks, 2^20 requests, 4096 communicators, 2^20 derived datatypes with 2
+//! GiB of words, 128 envelopes and 32 blocks of 64 KiB a peer; [mapped](aldis_linux::lazy), so that
+//! what is not used takes no memory. Where the system refuses so much address space (`ulimit -v`):
+//! 4096 requests, 1024 communicators, 1024 derived datatypes with 64 Ki words. What does not fit is
 //! `MPI_ERR_NO_MEM`, of what the message tells.
 
 use core::cell::{OnceCell, RefCell};
