@@ -143,8 +143,8 @@ fn sleep(ms: u32) {
     std::thread::sleep(Duration::from_millis(ms.into()));
 }
 
-/// The bytes of each line of the log, blanks at its end among them: longer than any, and a part of a
-/// page, as a process that is killed within a write has written up to a page's end.
+/// The bytes of each line of the log, blanks at its end among them: longer than any, and a part of
+/// a page, as a process that is killed within a write has written up to a page's end.
 const LINE_LEN: usize = 128;
 
 /// A line of the log.
