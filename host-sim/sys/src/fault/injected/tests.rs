@@ -63,10 +63,11 @@ fn processes_are_kept_as_words() {
 
 #[test]
 fn the_longest_line_has_room() {
-    let mut line = CallLine { bytes: [0; 160], length: 0 };
+    let mut line = CallLine { bytes: [0; LINE_LEN], length: 0 };
     let longest = Call::ALL.iter().map(|call| call.name()).max_by_key(|name| name.len()).unwrap();
     let (number, pid) = (u32::MAX, i32::MAX);
     let process = PlannedProcess::Rank(number);
     write!(line, "{process} {pid} {longest} {number} -> {}", Outcome::Stalls(number)).unwrap();
-    assert!(line.write_str(&" ".repeat(160)).is_err());
+    assert!(line.length < LINE_LEN, "and for its end");
+    assert!(line.write_str(&" ".repeat(LINE_LEN)).is_err());
 }
