@@ -3,8 +3,10 @@
 //! have had their turn: so a run depends on nothing but its seed.
 
 use core::cell::Cell;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::{self, Thread};
 
 use aldis_drivers::ethernet::{Config, EthernetStorage, MTU_OVERHEAD_BYTES};
 use aldis_drivers::{Ethernet, Loopback, Shm};
@@ -13,11 +15,14 @@ use aldis_hal::{Activity, Cost, Instant, PeerId, Platform};
 use aldis_kernel::Composite;
 use aldis_kit::hub::{Faults, Hub, HubNic};
 use aldis_linux::cores::{self, CoreMeeting};
+use aldis_linux::platform::allowed_cores;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 
 use super::plan::CasePlan;
 use super::rank::{Watch, play, verdict, words};
 use super::storage::{RANKS_MAX, REQUESTS, boxed};
-use super::threads::{self, EPOCH, endpoint, frames, loopback, rank_config, rings};
+use super::threads::{EPOCH, endpoint, frames, loopback, rank_config, rings, setup};
 
 /// The longest message of a frame.
 const MESSAGE_BYTES: usize = 256;
@@ -37,45 +42,70 @@ const LOOKS: u32 = 4;
 const FAULTS: Faults =
     Faults { lose: 30, duplicate: 20, corrupt: 20, cut: 10, delay: 50, delay_ns_max: 500_000 };
 
-/// The turns that the ranks take.
+/// The turns that the ranks take. A rank whose turn it is not is parked.
 struct Turns {
-    state: Mutex<WiredState>,
-    come: Vec<Condvar>,
+    now: AtomicUsize,
+    ranks: Vec<RankTurn>,
+    /// The core that all ranks run on: as there is but one that has something to do, a turn is then
+    /// handed over by a switch, and not by waking another core.
+    core: usize,
     hub: Hub,
 }
 
-struct WiredState {
-    now: usize,
-    over: Vec<bool>,
+/// A rank as the others see it.
+#[derive(Default)]
+struct RankTurn {
+    thread: OnceLock<Thread>,
+    is_over: AtomicBool,
 }
+
+/// Jobs so far: each has the next of the cores.
+static JOBS: AtomicUsize = AtomicUsize::new(0);
 
 impl Turns {
     fn new(size: u32, hub: Hub) -> Arc<Self> {
-        let state = Mutex::new(WiredState { now: 0, over: vec![false; size as usize] });
-        Arc::new(Self { state, come: (0..size).map(|_| Condvar::new()).collect(), hub })
+        let cores = allowed_cores();
+        let core = cores.get(JOBS.fetch_add(1, Ordering::Relaxed) % cores.len().max(1)).copied();
+        let ranks = (0..size).map(|_| RankTurn::default()).collect();
+        Arc::new(Self { now: AtomicUsize::new(0), ranks, core: core.unwrap_or_default(), hub })
+    }
+
+    /// Takes this thread to the core of its job. One that has to stay elsewhere is only slower.
+    fn settle(&self) {
+        let mut set = CpuSet::new();
+        let _ = set.set(self.core).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
     }
 
     /// Waits for the first turn of a rank.
     fn enter(&self, me: usize) {
-        let state = self.state.lock().expect("no panic with the lock");
-        drop(self.come[me].wait_while(state, |state| state.now != me).expect("no panic with the lock"));
+        self.ranks[me].thread.get_or_init(thread::current);
+        self.wait(me);
+    }
+
+    fn wait(&self, me: usize) {
+        while self.now.load(Ordering::SeqCst) != me {
+            thread::park();
+        }
     }
 
     /// Hands over to the next rank and waits until it is this one's turn again; not if it is over.
     fn pass(&self, me: usize, is_over: bool) {
-        let mut state = self.state.lock().expect("no panic with the lock");
-        state.over[me] = is_over;
-        let (size, before) = (state.over.len(), state.now);
-        let Some(next) = (1..=size).map(|step| (before + step) % size).find(|rank| !state.over[*rank]) else {
+        self.ranks[me].is_over.store(is_over, Ordering::SeqCst);
+        let size = self.ranks.len();
+        let is_in = |rank: &usize| !self.ranks[*rank].is_over.load(Ordering::SeqCst);
+        let Some(next) = (1..=size).map(|step| (me + step) % size).find(is_in) else {
             return;
         };
-        if next <= before {
+        if next <= me {
             self.hub.advance(ROUND_NS);
         }
-        state.now = next;
-        self.come[next].notify_one();
+        self.now.store(next, Ordering::SeqCst);
+        // One that has not come yet looks whose turn it is when it comes.
+        if let Some(thread) = self.ranks[next].thread.get().filter(|_| next != me) {
+            thread.unpark();
+        }
         if !is_over {
-            drop(self.come[me].wait_while(state, |state| state.now != me).expect("no panic with the lock"));
+            self.wait(me);
         }
     }
 }
@@ -184,6 +214,7 @@ fn run(plan: &CasePlan, mates: fn(PeerId, PeerId) -> bool) -> Result<(), String>
     let nics: Vec<_> = (0..size).map(nic).collect();
     let (watch, meeting, turns) = (Watch::new(size, HANG), CoreMeeting::of(size), Turns::new(size, hub));
     let rank = |me: u32, shm: Shm<'_>| {
+        turns.settle();
         let (mut storage, mut link, mut frames) = (boxed(plan.room()), storage(), frames());
         let platform = || HubPlatform::new(me, &turns, &watch);
         let nic = nics[me as usize].lock().expect("no panic yet").take().expect("a card of its own");
@@ -206,7 +237,7 @@ fn run(plan: &CasePlan, mates: fn(PeerId, PeerId) -> bool) -> Result<(), String>
         turns.pass(me as usize, true);
         went
     };
-    let ended = cores::spread(threads::setup(rings(size)), mates, rank);
+    let ended = cores::spread(setup(rings(size)), mates, rank);
     let ended = ended.map_err(|cause| cause.to_string())?;
     verdict(ended.into_iter().map(|rank| rank.unwrap_or_else(|panic| Err(words(&*panic)))).collect())
         .map(drop)
