@@ -3,7 +3,7 @@
 //! have had their turn: so a run depends on nothing but its seed.
 
 use core::cell::Cell;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use core::time::Duration;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, Thread};
@@ -79,6 +79,8 @@ impl Turns {
     /// Waits for the first turn of a rank.
     fn enter(&self, me: usize) {
         self.ranks[me].thread.get_or_init(thread::current);
+        // Either the rank before sees the thread, or this one sees that it is its turn.
+        fence(Ordering::SeqCst);
         self.wait(me);
     }
 
@@ -100,6 +102,7 @@ impl Turns {
             self.hub.advance(ROUND_NS);
         }
         self.now.store(next, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
         // One that has not come yet looks whose turn it is when it comes.
         if let Some(thread) = self.ranks[next].thread.get().filter(|_| next != me) {
             thread.unpark();
