@@ -81,7 +81,7 @@ pub(crate) struct SimStorage {
 }
 
 impl SimStorage {
-    /// One for a rank of a job of `ranks`; `None` beyond [`RANKS_MAX`].
+    /// Makes one for a rank of a job of `ranks`; `None` beyond [`RANKS_MAX`].
     pub(crate) fn new(ranks: u32, room: Room) -> Option<Self> {
         let sizes = room.sizes(ranks)?;
         Some(Self { sizes, bytes: Box::new_uninit_slice(sizes.bytes().ok()?) })

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::PROFILE;
 use super::implementation::{Implementation, Transport};
+use super::launch::MpiLibrary;
 use super::programs::{BuildOrders, Programs};
 
 /// The source of the measured program.
@@ -102,15 +103,22 @@ impl Scale {
         let orders = BuildOrders { profile: &self.profile, wanted: &wanted, others: &[], features: &[] };
         let programs = Programs::build(&Workspace::members()?, &orders)?;
         programs.lost.iter().for_each(|lost| eprintln!("not measured: {lost}"));
-        let ready = programs.ready.clone();
+        let compiled = |&one: &Implementation| match programs.program_of(one, SOURCE) {
+            Ok(library) => Some(library),
+            Err(error) => {
+                eprintln!("not measured: {}: {error:#}", one.name());
+                None
+            }
+        };
+        let libraries: Vec<MpiLibrary> = programs.ready.iter().filter_map(compiled).collect();
         let mut table = Table::new(HEAD);
         for &transport in &self.transport {
             for &ranks in &self.ranks {
-                for &one in &ready {
-                    let row = match measure(&programs, one, transport, ranks) {
+                for library in &libraries {
+                    let row = match measure(library, transport, ranks) {
                         Ok(row) => row,
                         Err(error) => {
-                            let over = one.over(transport);
+                            let (one, over) = (library.which, library.which.over(transport));
                             eprintln!("not measured: {} over {over}, {ranks} ranks: {error:#}", one.name());
                             continue;
                         }
@@ -135,13 +143,7 @@ impl Scale {
 }
 
 /// Runs both jobs of so many ranks.
-fn measure(
-    programs: &Programs,
-    which: Implementation,
-    transport: Transport,
-    ranks: u32,
-) -> Result<ScaleRow<'static>> {
-    let library = programs.program_of(which, SOURCE)?;
+fn measure(library: &MpiLibrary, transport: Transport, ranks: u32) -> Result<ScaleRow<'static>> {
     let start = |arguments: &[&str]| {
         let mut job = library.launcher(transport, &ranks.to_string(), ranks > 2);
         job.args(arguments);
@@ -155,7 +157,7 @@ fn measure(
         hello_ms = hello_ms.min(start(&["hello"])?.0);
     }
     let (_, said) = start(&[])?;
-    let costs = costs(&said)?;
+    let (which, costs) = (library.which, costs(&said)?);
     Ok(ScaleRow { implementation: which.name(), over: which.over(transport), ranks, hello_ms, costs })
 }
 
