@@ -104,14 +104,18 @@ pub fn step(workspace: &Workspace) -> Result<Outcome> {
 }
 
 /// Returns the toolchain that the machine needs, or how to get what is missing.
-fn prepare(workspace: &Workspace, machine: &Machine) -> Result<Result<Toolchain, Outcome>> {
+fn prepare(
+    workspace: &Workspace,
+    machine: &Machine,
+    find: fn(&Finder, &str) -> Result<FoundToolchain>,
+) -> Result<Result<Toolchain, Outcome>> {
     let skipped = |why: String, enable: String| Ok(Err(Outcome::Skipped { why, enable }));
     for program in [machine.emulator, machine.linker] {
         if !shell::has(program) {
             return skipped(format!("no {program}"), format!("apt-get install {}", machine.packages));
         }
     }
-    match Finder::new(workspace)?.find_hosted(machine.target)? {
+    match find(&Finder::new(workspace)?, machine.target)? {
         FoundToolchain::Toolchain(toolchain) => Ok(Ok(*toolchain)),
         FoundToolchain::Missing { enable } => skipped(format!("no std for {}", machine.target), enable),
     }
@@ -127,7 +131,7 @@ fn cargo(toolchain: &Toolchain, machine: &Machine, subcommand: &str) -> Command 
 }
 
 fn suites(workspace: &Workspace, machine: &Machine) -> Result<Outcome> {
-    let toolchain = match prepare(workspace, machine)? {
+    let toolchain = match prepare(workspace, machine, Finder::find_hosted_to_test)? {
         Ok(toolchain) => toolchain,
         Err(skipped) => return Ok(skipped),
     };
@@ -142,7 +146,7 @@ fn suites(workspace: &Workspace, machine: &Machine) -> Result<Outcome> {
 }
 
 fn job(workspace: &Workspace, machine: &Machine) -> Result<Outcome> {
-    let toolchain = match prepare(workspace, machine)? {
+    let toolchain = match prepare(workspace, machine, Finder::find_hosted)? {
         Ok(toolchain) => toolchain,
         Err(skipped) => return Ok(skipped),
     };

@@ -8,7 +8,7 @@
 
 use core::fmt;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use aldis_shell::steps::Outcome;
@@ -142,8 +142,7 @@ fn pass_all(workspace: &Workspace, trials: Tests) -> Result<Outcome> {
 }
 
 fn has_runtime(sanitizer: Sanitizer) -> Result<bool> {
-    let sysroot = shell::output(Command::new("rustc").args(["--print", "sysroot"]))?;
-    let libraries = Path::new(sysroot.trim()).join("lib/rustlib").join(workspace::host()?).join("lib");
+    let libraries = workspace::sysroot()?.join("lib/rustlib").join(workspace::host()?).join("lib");
     let files = fs::read_dir(libraries).into_iter().flatten().flatten();
     Ok(files.map(|file| file.file_name()).any(|name| name.to_string_lossy().ends_with(sanitizer.runtime())))
 }

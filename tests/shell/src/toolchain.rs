@@ -124,6 +124,11 @@ impl Finder {
         self.one(Library::Std, target)
     }
 
+    /// Like [`find_hosted`](Self::find_hosted), with the harness of tests.
+    pub fn find_hosted_to_test(&self, target: &str) -> Result<FoundToolchain> {
+        self.one(Library::StdToTest, target)
+    }
+
     fn one(&self, library: Library, target: &str) -> Result<FoundToolchain> {
         self.all(library, &[target])?.pop().context("an answer for each target")
     }

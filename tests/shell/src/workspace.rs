@@ -133,6 +133,15 @@ pub fn host() -> Result<String> {
     Ok(host.context("rustc does not tell its host")?.to_owned())
 }
 
+/// The folder of the compiler that cargo uses.
+///
+/// # Errors
+/// No rustc in the search path.
+pub fn sysroot() -> Result<PathBuf> {
+    let said = shell::output(Command::new("rustc").args(["--print", "sysroot"]))?;
+    Ok(PathBuf::from(said.trim()))
+}
+
 /// The checkout that this xtask was built from.
 pub fn checkout() -> &'static Path {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));

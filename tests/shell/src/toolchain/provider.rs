@@ -25,22 +25,26 @@ pub(super) enum Library {
     /// The same for `cargo check`, which reads its metadata alone: not optimised, so that it is
     /// built soonest. Nothing that is measured or shipped may link it.
     CoreToCheck,
-    /// The library that programs under an operating system link, and their tests.
+    /// The library that programs under an operating system link; what goes wrong in them is told
+    /// without a backtrace, whose reader is a third of the work.
     Std,
+    /// The same with the harness of tests.
+    StdToTest,
 }
 
 impl Library {
-    /// The crates that cargo is asked for.
-    const fn crates(self) -> &'static str {
+    /// The crates that cargo is asked for, and their features.
+    const fn options(self) -> &'static [&'static str] {
         match self {
-            Self::Core | Self::CoreToEmulate | Self::CoreToCheck => "-Zbuild-std=core",
-            Self::Std => "-Zbuild-std=std,panic_unwind,test",
+            Self::Core | Self::CoreToEmulate | Self::CoreToCheck => &["-Zbuild-std=core"],
+            Self::Std => &["-Zbuild-std=std,panic_unwind", "-Zbuild-std-features=panic-unwind"],
+            Self::StdToTest => &["-Zbuild-std=std,panic_unwind,test"],
         }
     }
 
     /// Returns true if it is one that firmware links.
     pub(super) const fn is_core(self) -> bool {
-        !matches!(self, Self::Std)
+        !matches!(self, Self::Std | Self::StdToTest)
     }
 
     /// Returns the beginnings of the names of the files without which the library is not there.
@@ -48,6 +52,7 @@ impl Library {
         match self {
             Self::Core | Self::CoreToEmulate | Self::CoreToCheck => &["libcore-", "libcompiler_builtins-"],
             Self::Std => &["libcore-", "libcompiler_builtins-", "libstd-"],
+            Self::StdToTest => &["libcore-", "libcompiler_builtins-", "libstd-", "libtest-"],
         }
     }
 
@@ -58,7 +63,7 @@ impl Library {
                 self.needed().iter().any(|part| file.starts_with(part))
             }
             // The crate for whose sake it is built is not.
-            Self::Std => file.starts_with("lib") && !file.starts_with("libempty-"),
+            Self::Std | Self::StdToTest => file.starts_with("lib") && !file.starts_with("libempty-"),
         }
     }
 
@@ -67,21 +72,22 @@ impl Library {
     const fn opt_level(self) -> &'static str {
         match self {
             Self::Core => "3",
-            Self::CoreToEmulate | Self::CoreToCheck | Self::Std => "0",
+            Self::CoreToEmulate | Self::CoreToCheck | Self::Std | Self::StdToTest => "0",
         }
     }
 
     const fn flags(self) -> &'static str {
         match self {
             Self::Core | Self::CoreToEmulate => CORE_FLAGS,
-            Self::CoreToCheck | Self::Std => "",
+            Self::CoreToCheck | Self::Std | Self::StdToTest => "",
         }
     }
 
     /// Returns what the stamp of a library says behind the compiler's identity.
     const fn mark(self) -> &'static str {
         match self {
-            Self::Core | Self::Std => "",
+            Self::Core | Self::StdToTest => "",
+            Self::Std => "to run",
             Self::CoreToEmulate => "to emulate",
             Self::CoreToCheck => "to check",
         }
@@ -194,7 +200,7 @@ impl Provider {
         let scratch = part.path();
         let cargo_home = self.write_empty_crate(scratch)?;
         let mut cargo = self.cargo();
-        cargo.args(["build", "--quiet", "--offline", "--release", library.crates()]);
+        cargo.args(["build", "--quiet", "--offline", "--release"]).args(library.options());
         for target in targets {
             cargo.args(["--target", target]);
         }
