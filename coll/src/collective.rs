@@ -239,7 +239,7 @@ impl Planned {
                 } else {
                     tag::of_call(scope.collective_number(comm)?, operation, root)
                 };
-                let whole = whole.with_cut(self.query.options.node);
+                let whole = whole.with_cut(plan.node);
                 Ok(Ready { whole, plan, tag, peers: Peers::Ranks })
             }),
             Over::Groups | Over::Rooted(_) => self.ready_in_row(scope, comm, plan),

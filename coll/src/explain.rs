@@ -44,7 +44,7 @@ impl Explanation {
         let spec = CallSpec { call: self.call, root: 0, kernel: None, candidates };
         let query = RouteQuery { spec, options: self.given, beginning: Beginning::Blocking };
         let slots = endpoint.slots(comm);
-        let route = query.route_by(&mut this.decision, comm, || slots);
+        let route = query.route_by(&mut this.decision, endpoint, comm);
         let shared = match route {
             Route::Slots(_, form) if slots.is_ok() => Some(form),
             _ => None,

@@ -6,10 +6,13 @@
 //! (`Instance::with_cut` tells k). Each node has a *leader*: the root if it is there, else its
 //! first rank. What is done within nodes is done by all of them at once.
 //!
-//! A call takes one of these where it is given [how many ranks a node has](crate::Options::node)
-//! ([`ranks_per_node`] finds out), a rank shares no memory with another, and it is cheaper so: near
-//! messages are priced by [`Options::prices`], those between leaders by [`Options::far`]. It can
-//! also be named: `two_level`.
+//! A call takes one of these where a rank shares no memory with another, it is known how many ranks
+//! a node has, and it is cheaper so: near messages are priced by [`Options::prices`], those between
+//! leaders by [`Options::far`]. It can also be named, by a call or a rule: `two_level`. Ranks of a
+//! node are known where the transport says so
+//! ([`ranks_per_node`](aldis_kernel::plane::EndpointPlane::ranks_per_node): in a job of `aldis-run`
+//! whose hosts have equally many) and the communicator's group is a single stride; else
+//! [`Options::node`](crate::Options::node) says it ([`ranks_per_node`] finds out).
 //!
 //! After Open MPI coll/han (Luo, Wu, Bosilca et al., "HAN: a hierarchical autotuned collective
 //! communication framework",

@@ -10,7 +10,7 @@
 //! | can they carry out what is begun like this? | [`Beginning`] |
 //! | has the communicator any, and do they hold the data? | the kernel's control slots |
 //! | is a rank on another node? | they as well: prices are those of far messages then |
-//! | are two levels cheaper? | the ranks that a node has ([`Options::node`]) |
+//! | are two levels cheaper? | the ranks of a node: [`Options::node`], else the transport |
 //!
 //! A blocking call of few bytes asks [`Options::tries_slots`] first, which gives the same answer
 //! before anything is priced or looked up. Where that is yes the call is made in the slots at once;
@@ -23,7 +23,7 @@ use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Endpoint, Scope, Tuning};
 
-use crate::algorithms::algorithms;
+use crate::algorithms::{algorithms, hierarchy};
 use crate::layout::Layout;
 use crate::rules::{InForce, Origin, Ruling};
 use crate::schedule::{Candidate, Instance};
@@ -173,6 +173,9 @@ pub(crate) trait RouteFacts {
     /// # Errors
     /// Why it has none: [`Cause::Unreachable`] if a rank is on another node.
     fn slots(&mut self, comm: &Comm) -> Result<ControlSlotsShape, Cause>;
+
+    /// Returns the number of its ranks on each node; 0 if that is not known.
+    fn ranks_per_node(&mut self, comm: &Comm) -> u32;
 }
 
 impl<T: Transport, P: Platform> RouteFacts for Endpoint<'_, T, P> {
@@ -185,6 +188,10 @@ impl<T: Transport, P: Platform> RouteFacts for Endpoint<'_, T, P> {
     fn slots(&mut self, comm: &Comm) -> Result<ControlSlotsShape, Cause> {
         self.control_slots(comm).map(|slots| slots.shape())
     }
+
+    fn ranks_per_node(&mut self, comm: &Comm) -> u32 {
+        EndpointPlane::ranks_per_node(self, comm)
+    }
 }
 
 impl<T: Transport, P: Platform> RouteFacts for Scope<'_, '_, '_, T, P> {
@@ -196,6 +203,10 @@ impl<T: Transport, P: Platform> RouteFacts for Scope<'_, '_, '_, T, P> {
 
     fn slots(&mut self, comm: &Comm) -> Result<ControlSlotsShape, Cause> {
         self.control_slots(comm).map(|slots| slots.shape())
+    }
+
+    fn ranks_per_node(&mut self, comm: &Comm) -> u32 {
+        ScopePlane::ranks_per_node(self, comm)
     }
 }
 
@@ -224,6 +235,16 @@ impl Decision {
         });
         let preference = options.slot_preference(call, &selected);
         Self { options: *options, selected, preference, rule: None }
+    }
+
+    /// Takes from the communicator how many of its ranks a node has, unless the options say so.
+    fn know_nodes<F: RouteFacts>(&mut self, facts: &mut F, comm: &Comm) {
+        if self.options.node == 0 {
+            self.options.node = facts.ranks_per_node(comm);
+        }
+        if let Ok(selected) = &mut self.selected {
+            selected.plan.node = self.options.node;
+        }
     }
 
     /// Returns it for a communicator of which a rank is on another node: unless an algorithm is
@@ -308,25 +329,25 @@ impl RouteQuery {
         let CallSpec { call, candidates, .. } = &self.spec;
         let mut decision = Decision::new(call, candidates, &self.options, facts.rules(comm));
         if F::HAS_CONTROL_SLOTS {
-            return self.route_by(&mut decision, comm, || facts.slots(comm));
+            return self.route_by(&mut decision, facts, comm);
         }
         decision.selected.map_or_else(Route::Refused, |selected| Route::Messages(selected.plan))
     }
 
-    /// Returns the route by a decision, on a communicator of which `slots` says what control slots
-    /// it has. The decision becomes what it is there.
-    pub(crate) fn route_by<'m>(
+    /// Returns the route by a decision on a communicator, of which facts are known. The decision
+    /// becomes what it is there.
+    pub(crate) fn route_by<'m, F: RouteFacts>(
         &self,
         decision: &mut Decision,
+        facts: &mut F,
         comm: &Comm,
-        mut slots: impl FnMut() -> Result<ControlSlotsShape, Cause>,
     ) -> Route<'m> {
         let (call, preference) = (&self.spec.call, decision.preference);
         let is_named = preference == SlotPreference::Named;
         if self.beginning.admits(call.operation, preference) {
             let is_driven = self.beginning.is_driven() == Some(true);
             let route = self.task(comm).and_then(|task| {
-                let form = self.form(&task, slots())?;
+                let form = self.form(&task, facts.slots(comm))?;
                 Ok(Route::Slots(StartedRole::Stretch(task), form))
             });
             match route {
@@ -337,10 +358,14 @@ impl RouteQuery {
                 Err(_) => {}
             }
         } else if is_named && self.beginning == Beginning::Declined {
-            return Route::Refused(self.declined(decision, slots()));
+            return Route::Refused(self.declined(decision, facts.slots(comm)));
         }
-        if decision.options.open().is_some() && is_far(slots().map(drop)) {
+        let is_open = decision.options.open().is_some();
+        if is_open && is_far(facts.slots(comm).map(drop)) {
+            decision.know_nodes(facts, comm);
             *decision = decision.among_nodes(call);
+        } else if decision.options.names(hierarchy::NAME) {
+            decision.know_nodes(facts, comm);
         }
         decision.selected.map_or_else(Route::Refused, |selected| Route::Messages(selected.plan))
     }

@@ -156,8 +156,8 @@ pub struct Options {
     /// Prices where a rank of the communicator shares no memory with another, if its transport
     /// knows of such.
     pub far: Prices,
-    /// Ranks of a node, if nodes are runs of so many ranks and the last has what is left; 0 if that
-    /// is not known. See [`hierarchy`](crate::hierarchy).
+    /// Ranks of a node, if nodes are runs of so many ranks and the last has what is left; 0 for
+    /// what is known of the communicator. See [`hierarchy`](crate::hierarchy).
     pub node: u32,
     /// Elements of a segment, of every block in an operation on blocks of one length: fewer where
     /// the scratch asks for it, all where there are no more. By itself it is as many as are

@@ -117,6 +117,13 @@ pub trait SharedControl {
     /// Why not.
     fn reach(&self, peer: PeerId) -> Result<(), Cause>;
 
+    /// Returns the number of processes of each node of the job, if nodes are runs of so many
+    /// process numbers and the last has what is left; 0 if they are not, or it is not known. The
+    /// same on every rank.
+    fn ranks_per_node(&self) -> u32 {
+        0
+    }
+
     /// Makes a set that of the communicator with this context, unless it is that already. Neither
     /// zero nor `u32::MAX` is a context.
     ///

@@ -30,17 +30,24 @@ pub struct Plan {
     /// cutting.
     pub segment: usize,
     lanes: u32,
+    /// Ranks of a node, for an algorithm in two levels; 0 if that is not known.
+    pub(crate) node: u32,
 }
 
 impl Plan {
     /// Makes a plan of one segment at a time.
     pub(crate) const fn in_turn(algorithm: Algorithm, segment: usize) -> Self {
-        Self { algorithm, segment, lanes: 1 }
+        Self { algorithm, segment, lanes: 1, node: 0 }
     }
 
     /// With so many at a time.
     pub(super) const fn with_lanes(self, lanes: u32) -> Self {
         Self { lanes, ..self }
+    }
+
+    /// For nodes of so many ranks.
+    pub(super) const fn with_node(self, node: u32) -> Self {
+        Self { node, ..self }
     }
 
     /// Segments that are under way at a time, 1 to [`LANES`].
@@ -167,7 +174,8 @@ impl Call {
                 if options.fixes_bits(self) {
                     self.check_bits(priced(algorithm))?;
                 }
-                self.named(algorithm, candidates, options).map(|plan| Selected { plan, ns: 0 })
+                let plan = self.named(algorithm, candidates, options)?;
+                Ok(Selected { plan: plan.with_node(options.node), ns: 0 })
             }
             Choice::Auto => self.cheapest(candidates, options),
             Choice::Shared if options.fixes_bits(self) => Err(Cause::Irreproducible),

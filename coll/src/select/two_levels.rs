@@ -19,6 +19,7 @@ impl Call {
             return selected;
         };
         let Ok(plan) = self.plan(two_level) else { return selected };
+        let plan = plan.with_node(node);
         let ns = |count: usize| {
             let [within, between] = two_level.work(self.size, node, count);
             let of = |prices: &Prices, work: &Work| prices.of(work, self.element_bytes);

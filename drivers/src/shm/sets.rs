@@ -95,6 +95,10 @@ impl SharedControl for Shm<'_> {
         }
     }
 
+    fn ranks_per_node(&self) -> u32 {
+        self.ranks_per_node
+    }
+
     fn reach(&self, peer: PeerId) -> Result<(), Cause> {
         match self.lanes.get(peer.index()).map(|lane| lane.state) {
             Some(LaneState::Open) => Ok(()),

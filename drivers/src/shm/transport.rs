@@ -70,6 +70,8 @@ pub struct Shm<'m> {
     pub(super) inbox: Inbox<'m>,
     /// The distances of peers.
     pub(super) gauge: Gauge,
+    /// Ranks of each node of the job but the last; 0 if that is not known.
+    pub(super) ranks_per_node: u32,
 }
 
 // SAFETY: the pointers of lanes and control slots lead into regions that were given to the
@@ -139,7 +141,16 @@ impl<'m> Shm<'m> {
             sets: core::array::from_fn(|set| inbox.own_set(set as u32)),
             inbox,
             gauge: Gauge::new(),
+            ranks_per_node: 0,
         })
+    }
+
+    /// Takes nodes of the job for runs of so many ranks, the last of them for what is left; 0 if
+    /// that is not known, as it is at first. The same on every rank of the job.
+    #[must_use]
+    pub fn with_ranks_per_node(mut self, ranks: u32) -> Self {
+        self.ranks_per_node = ranks;
+        self
     }
 
     /// Takes this for the distance of all peers, and measures none. Before any is attached.

@@ -155,13 +155,13 @@ impl Job {
         let cores = allowed_cores().len() as u32;
         let terms = Terms {
             label,
-            node: Node { first: 0, ranks: 1, cores, shares_memory: true },
+            node: Node { first: 0, ranks: 1, cores, shares_memory: true, per_node: 1 },
             shape: plan.shape,
             segment_bytes: plan.segment_bytes,
             deadline: Instant::now() + GREETING_LIMIT,
             tcp: None,
         };
-        let segments = Segments { me: 0, first: 0, mapped: vec![segment], staging: 0 };
+        let segments = Segments { me: 0, first: 0, mapped: vec![segment], staging: 0, per_node: 1 };
         let endpoint = assemble(&terms, &segments, memory, |card| Ok(vec![card.clone()]))?;
         segment.board().enter(LifePhase::Running);
         Ok((Self { rank: 0, size: 1, superior: Superior::None, board: segment.board() }, endpoint))
@@ -268,7 +268,8 @@ fn greet(channel: &Channel) -> Result<Terms, JoinError> {
 fn take_segments(channel: &Channel, terms: &Terms) -> Result<Segments, JoinError> {
     let (first, expected) = terms.node.mates_of(terms.label.rank);
     let staging = shape::staging_bytes(expected);
-    let mut segments = Segments { me: terms.label.rank, first, mapped: Vec::new(), staging };
+    let per_node = terms.node.per_node;
+    let mut segments = Segments { me: terms.label.rank, first, mapped: Vec::new(), staging, per_node };
     while segments.mapped.len() < expected as usize {
         let mut received = channel.receive(terms.deadline)?;
         let files: Vec<OwnedFd> = received.descriptors.drain(..).collect();

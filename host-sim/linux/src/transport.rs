@@ -113,6 +113,8 @@ pub(crate) struct Segments {
     pub(crate) mapped: Vec<&'static Segment>,
     /// Bytes of their arenas in which messages are staged.
     pub(crate) staging: usize,
+    /// Ranks of each node but the last; 0 if nodes differ.
+    pub(crate) per_node: u32,
 }
 
 impl Segments {
@@ -181,6 +183,7 @@ impl<'a> Inboxes<'a> {
         let lanes: Vec<Lane> = (0..segments.next()).map(|_| Lane::EMPTY).collect();
         let first = PeerId(segments.first);
         let shm = Shm::of_node(NodeRank { first, identity }, inbox, lanes.leak(), COST).map_err(refused)?;
+        let shm = shm.with_ranks_per_node(segments.per_node);
         let shm = match distance {
             Some(distance) => shm.with_distance(distance),
             None => shm,
@@ -254,7 +257,7 @@ pub fn in_process(ranks: u32, arena_bytes: usize, epoch: Epoch) -> Result<Vec<Ho
             .zip(0..)
             .map(|(file, rank)| Ok(Segment::open(file, label(rank), whole).map_err(broken(rank))?.leak()));
         let mapped = opened.collect::<Result<_, JoinError>>()?;
-        Ok::<_, JoinError>(Segments { me, first: 0, mapped, staging: 0 })
+        Ok::<_, JoinError>(Segments { me, first: 0, mapped, staging: 0, per_node: 0 })
     };
     let views = (0..ranks).map(map).collect::<Result<Vec<_>, _>>()?;
     let formatted = views.iter().map(|segments| Inboxes::format(segments, geometry, job, epoch));

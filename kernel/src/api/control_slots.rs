@@ -298,6 +298,15 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.control_slots_beside(comm).map(|(control, _)| control)
     }
 
+    /// See [`EndpointPlane::ranks_per_node`](crate::plane::EndpointPlane::ranks_per_node).
+    pub(crate) fn ranks_per_node(&mut self, comm: &Comm) -> u32 {
+        if !T::HAS_CONTROL_SLOTS {
+            return 0;
+        }
+        let every = self.transport.control_slots().map_or(0, |control| control.ranks_per_node());
+        self.engine.comms.group(comm).map_or(0, |group| group.ranks_per_node(every))
+    }
+
     /// See
     /// [`EndpointPlane::control_slots_beside`](crate::plane::EndpointPlane::control_slots_beside).
     #[inline(always)]
@@ -399,6 +408,11 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// See [`ScopePlane::control_slots`](crate::plane::ScopePlane::control_slots).
     pub(crate) fn control_slots(&mut self, comm: &Comm) -> Result<ControlSlots<'_>, Cause> {
         self.within.endpoint.control_slots(comm)
+    }
+
+    /// See [`ScopePlane::ranks_per_node`](crate::plane::ScopePlane::ranks_per_node).
+    pub(crate) fn ranks_per_node(&mut self, comm: &Comm) -> u32 {
+        self.within.endpoint.ranks_per_node(comm)
     }
 
     /// See

@@ -156,6 +156,11 @@ pub trait EndpointPlane<'s, T: Transport, P: Platform>: Sealed {
     /// [`Cause::Stale`], [`Cause::Intercommunicator`].
     fn control_slots(&mut self, comm: &Comm) -> Result<ControlSlots<'_>, Cause>;
 
+    /// Returns the number of ranks of a communicator on each node, if those of a node are neighbours
+    /// in it, and as many on each node but the last; 0 if they are not, or nodes are not known. The
+    /// same on every rank.
+    fn ranks_per_node(&mut self, comm: &Comm) -> u32;
+
     /// The control slots of a communicator, and the platform, by which a wait for what others write
     /// there rests.
     ///
@@ -348,6 +353,10 @@ impl<'s, T: Transport, P: Platform> EndpointPlane<'s, T, P> for Endpoint<'s, T, 
     #[inline(always)]
     fn control_slots(&mut self, comm: &Comm) -> Result<ControlSlots<'_>, Cause> {
         self.control_slots(comm)
+    }
+
+    fn ranks_per_node(&mut self, comm: &Comm) -> u32 {
+        self.ranks_per_node(comm)
     }
 
     #[inline(always)]

@@ -62,6 +62,10 @@ pub trait ScopePlane<'scope, 's>: Sealed {
     /// [`EndpointPlane::control_slots`].
     fn control_slots(&mut self, comm: &Comm) -> Result<ControlSlots<'_>, Cause>;
 
+    /// Returns the number of ranks of a communicator on each node: see
+    /// [`EndpointPlane::ranks_per_node`].
+    fn ranks_per_node(&mut self, comm: &Comm) -> u32;
+
     /// Starts the next collective by control slots of a communicator: its number. One that is not
     /// finished when the scope ends is given up then.
     ///
@@ -305,6 +309,10 @@ impl<'scope, 's, T: Transport, P: Platform> ScopePlane<'scope, 's> for Scope<'sc
     #[inline(always)]
     fn control_slots(&mut self, comm: &Comm) -> Result<ControlSlots<'_>, Cause> {
         self.control_slots(comm)
+    }
+
+    fn ranks_per_node(&mut self, comm: &Comm) -> u32 {
+        self.ranks_per_node(comm)
     }
 
     fn begin_by_control_slots(&mut self, comm: &Comm) -> Result<u32, Cause> {

@@ -122,6 +122,16 @@ impl<'m> Group<'m> {
         (0..group.size).filter_map(move |rank| group.process(Rank(rank)))
     }
 
+    /// Returns the number of its ranks on each node, where `every` processes have a node of their
+    /// own and the last one has what is left: if those of a node are neighbours, and as many on each
+    /// but the last. 0 if they are not, if it is not known, and for a group of several strides.
+    pub(crate) fn ranks_per_node(&self, every: u32) -> u32 {
+        let GroupForm::Strided { first, stride } = self.form else { return 0 };
+        let Some(stride) = u32::try_from(stride).ok().filter(|stride| *stride > 0) else { return 0 };
+        let starts_a_node = first.checked_rem(every).is_some_and(|place| place < stride);
+        if starts_a_node && every.is_multiple_of(stride) { every / stride } else { 0 }
+    }
+
     fn members(&self) -> impl Iterator<Item = u32> + Clone + use<'m> {
         self.processes().map(|process| process.0)
     }

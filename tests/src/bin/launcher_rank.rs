@@ -6,10 +6,10 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use aldis_bench::bytes::Bytes;
-use aldis_coll::allreduce;
+use aldis_coll::comm::{SplitChoice, split};
 use aldis_coll::op::Sum;
 use aldis_coll::select::Call;
-use aldis_coll::{Options, barrier};
+use aldis_coll::{Options, allreduce, alltoall, barrier};
 use aldis_kernel::{Rank, Source, Tag, TagMatch};
 use aldis_linux::{Abort, HostEndpoint, ShmArena};
 
@@ -55,6 +55,7 @@ fn behave(ep: &mut HostEndpoint, behaviour: &str) -> Outcome {
             say(&call.explain(&Options::default()).on(ep, &world).to_string());
             barrier().run(ep, &world).map_err(Into::into)
         }
+        "levels" => levels(ep),
         // Every rank waits for a message that no rank sends.
         "hang" => wait_for(ep, Rank((me.0 + 1) % world.size())),
         // The last rank misbehaves, the others wait for it.
@@ -124,6 +125,40 @@ fn rounds(ep: &mut HostEndpoint) -> Outcome {
         }
     }
     say("all came back");
+    Ok(())
+}
+
+/// Collectives of all ranks, of those with even numbers and of those from the second on, verified;
+/// the first of each tells by which algorithm.
+fn levels(ep: &mut HostEndpoint) -> Outcome {
+    let (world, mut split_scratch) = (ep.world(), [SplitChoice::NONE; 64]);
+    let me = world.rank().0;
+    let even = split(ep, &world, (me % 2 == 0).then_some(0), 0, &mut split_scratch)?;
+    let later = split(ep, &world, (me > 0).then_some(0), 0, &mut split_scratch)?;
+    for (name, comm) in [("all", Some(world)), ("even", even), ("later", later)] {
+        let Some(comm) = comm else { continue };
+        let (size, rank) = (comm.size(), comm.rank().0);
+        let mut data = [u64::from(rank), 1];
+        let mut scratch = [0; 2];
+        let algorithm = ep.scope(|scope| {
+            let mut summing = allreduce(Sum, &mut data, &mut scratch).start(scope, &comm)?;
+            let algorithm = summing.plan().algorithm.name();
+            summing.wait(scope)?;
+            Ok::<_, aldis_kernel::Error>(algorithm)
+        })?;
+        if data != [u64::from(size * (size - 1) / 2), u64::from(size)] {
+            return Err(format!("{name}: {data:?} by {algorithm}").into());
+        }
+        let sent: Vec<u32> = (0..size).map(|to| rank << 16 | to).collect();
+        let (mut came, mut scratch) = (vec![0; size as usize], vec![0; 2 * size as usize]);
+        alltoall(&sent, &mut came, &mut scratch).run(ep, &comm)?;
+        if (0..).zip(&came).any(|(from, word)| *word != from << 16 | rank) {
+            return Err(format!("{name}: {came:?}").into());
+        }
+        if rank == 0 {
+            say(&format!("{name}: {algorithm}"));
+        }
+    }
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use nix::sys::signal::{Signal, kill};
 
 use crate::harness::{Ended, becomes, begin, behave, is_alive, program, run};
+use crate::hosts::folder;
 use crate::leftovers::{holders, job_key};
 
 const SOON: Duration = Duration::from_secs(1);
@@ -40,6 +41,32 @@ fn tcp_alone_serves_one_host() {
         let ended = run(line);
         assert!(ended.code == Some(0) && ended.out.contains("\"verified\":true"), "{options:?}: {ended:#?}");
     }
+}
+
+/// Where nodes have equally many ranks, collectives are in two levels: also those of a part of the
+/// ranks that has equally many on each, and where a rule names two levels.
+#[test]
+fn collectives_between_alike_nodes_are_in_two_levels() {
+    const TWO_LEVELS: &str = "two_level";
+    let told = |ended: &Ended, name: &str| {
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        let lines = ended.out.lines().filter_map(|line| line.split_once(&format!("{name}: ")));
+        let named: Vec<bool> = lines.map(|(_, algorithm)| algorithm == TWO_LEVELS).collect();
+        assert_eq!(named.len(), 1, "{ended:#?}");
+        named[0]
+    };
+    let alike = behave(8, &TWO, "levels");
+    assert_eq!(["all", "even", "later"].map(|name| told(&alike, name)), [true, true, false]);
+    let fewer_on_the_last = behave(7, &["--host", "local:a:4,local:b:4"], "levels");
+    assert_eq!(["all", "even", "later"].map(|name| told(&fewer_on_the_last, name)), [true, true, false]);
+    let unlike = behave(8, &["--host", "local:a:3,local:b:5"], "levels");
+    assert!(!told(&unlike, "all"));
+    let by_tcp = ["--host", "local:a,local:b", "--transport", "tcp"];
+    assert!(!told(&behave(8, &by_tcp, "levels"), "all"));
+    let rules = folder("levels").join("two.rules");
+    std::fs::write(&rules, "allreduce * * two_level\n").unwrap();
+    let by_rule = ["--host", "local:a,local:b", "--coll-rules", rules.to_str().unwrap()];
+    assert!(told(&behave(4, &by_rule, "levels"), "all"));
 }
 
 #[test]

@@ -17,7 +17,7 @@ const JOB: u64 = 0xA1D1_5000;
 
 /// A node with all ranks of a job.
 const fn node(ranks: u32) -> Node {
-    Node { first: 0, ranks, cores: 2, shares_memory: true }
+    Node { first: 0, ranks, cores: 2, shares_memory: true, per_node: ranks }
 }
 
 fn soon() -> Instant {

@@ -186,7 +186,8 @@ fn take_part(
     client.fence(deadline)?;
     let (first, count) = terms.node.mates_of(rank);
     let staging = shape::staging_bytes(count);
-    let mut segments = Segments { me: rank, first, mapped: Vec::new(), staging };
+    let per_node = terms.node.per_node;
+    let mut segments = Segments { me: rank, first, mapped: Vec::new(), staging, per_node };
     for mate in first..first + count {
         let held = if mate == rank { held } else { get(client, "memory", mate, deadline)? };
         segments.mapped.push(open(mate, held, &terms)?);
@@ -348,7 +349,9 @@ fn node(rank: u32, all: &[Who], shares_memory: bool) -> Node {
         |at: usize| here.iter().filter_map(|who| who.cores.get(at)).fold(0_u64, |all, word| all | word);
     let cores: u32 = (0..words).map(|at| word(at).count_ones()).sum();
     let share = u64::from(cores) * u64::from(ranks) / (here.len() as u64).max(1);
-    Node { first, ranks, cores: u32::try_from(share).unwrap_or(cores).max(1), shares_memory }
+    let runs = all.chunk_by(|one, next| one.place == next.place).map(|run| run.len() as u32);
+    let per_node = if shares_memory { Node::alike(runs) } else { 0 };
+    Node { first, ranks, cores: u32::try_from(share).unwrap_or(cores).max(1), shares_memory, per_node }
 }
 
 /// Opens and checks the segment of a rank of this node.
@@ -442,6 +445,19 @@ mod tests {
             assert_eq!(terms.node.mates_of(rank), expected, "{places} {rank}");
             assert_eq!(terms.tcp.is_some(), places != "aaa", "{places}");
             assert_eq!(terms.label, Label { job: 7, rank, size: places.len() as u32 });
+        }
+    }
+
+    #[test]
+    fn nodes_are_alike_if_all_but_the_last_have_as_many_ranks() {
+        for (places, per_node) in
+            [("aaa", 3), ("aab", 2), ("aabbc", 2), ("abba", 0), ("abb", 0), ("aabcc", 0), ("abab", 1)]
+        {
+            let all = ranks(places, |_| {});
+            for rank in 0..places.len() as u32 {
+                assert_eq!(node(rank, &all, true).per_node, per_node, "{places} {rank}");
+                assert_eq!(node(rank, &all, false).per_node, 0, "{places} {rank}");
+            }
         }
     }
 

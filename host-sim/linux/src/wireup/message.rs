@@ -32,9 +32,22 @@ pub struct Node {
     pub cores: u32,
     /// True if they exchange messages through shared memory.
     pub shares_memory: bool,
+    /// Ranks of each node of the job but the last, which has what is left, where those of a node
+    /// share memory; 0 if nodes differ.
+    pub per_node: u32,
 }
 
 impl Node {
+    /// Returns [`per_node`](Self::per_node) for nodes of so many ranks each, in the order of ranks,
+    /// that share memory within each.
+    pub fn alike(mut nodes: impl Iterator<Item = u32>) -> u32 {
+        let Some(first) = nodes.next() else { return 0 };
+        let mut last = first;
+        // Nothing follows one that has fewer.
+        let are_alike = nodes.all(|ranks| core::mem::replace(&mut last, ranks) == first && ranks <= first);
+        if are_alike { first } else { 0 }
+    }
+
     /// The ranks of the node whose segments `rank` has, itself among them: the first, and how many.
     pub const fn mates_of(&self, rank: u32) -> (u32, u32) {
         if self.shares_memory { (self.first, self.ranks) } else { (rank, 1) }
@@ -228,7 +241,7 @@ mod tests {
         fn a_launchers_words_survive(job: u64, rank: u32, slots: u32, segment_bytes: u64, text in "\\PC{0,200}", bytes in proptest::collection::vec(any::<u8>(), 0..1024)) {
             let shape = Shape { slots, blocks: 4, block_bytes: 64 };
             let tcp = segment_bytes.is_multiple_of(2).then(|| Box::new(TcpTerms { key: [slots as u8; KEY_BYTES], config: TcpConfig::default() }));
-            let node = Node { first: rank, ranks: 3, cores: 2, shares_memory: true };
+            let node = Node { first: rank, ranks: 3, cores: 2, shares_memory: true, per_node: 3 };
             let messages = [
                 FromLauncher::Welcome { version: 1, job, rank, size: 9, node, shape, segment_bytes, deadline_ms: 7, tcp },
                 FromLauncher::Segments { first: rank },

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::rank_state::RankState;
 
 /// The version of these messages; launcher and agent are one program and must be of one build.
-pub(crate) const VERSION: u16 = 4;
+pub(crate) const VERSION: u16 = 5;
 
 /// Output that a node may have sent and not yet been granted again, in bytes.
 pub(crate) const OUTPUT_WINDOW: u32 = 256 << 10;
@@ -57,6 +57,8 @@ pub(crate) struct NodeOrder {
     pub(crate) ranks: u32,
     /// True if the node's ranks exchange messages through shared memory.
     pub(crate) shares_memory: bool,
+    /// Ranks of each node but the last, which has what is left; 0 if nodes differ.
+    pub(crate) per_node: u32,
     /// Bytes of each rank's arena.
     pub(crate) arena_bytes: u64,
     /// The time that all ranks of the job may take to join, in ms.

@@ -115,7 +115,9 @@ impl Node {
             }
         }
         let cores = cores::in_order().len() as u32;
-        let node = wireup::Node { first: order.first, ranks: order.ranks, cores, shares_memory };
+        let NodeOrder { first, ranks, .. } = *order;
+        let per_node = if shares_memory { order.per_node } else { 0 };
+        let node = wireup::Node { first, ranks, cores, shares_memory, per_node };
         let join_deadline = Instant::now() + Duration::from_millis(u64::from(order.join_ms));
         let (key, size) = (order.job, order.size);
         let job = WireUpJob {

@@ -33,6 +33,7 @@ pub(crate) fn order(options: &Options, job: JobIdentity, share: &Share, left: Du
         size: options.plan.ranks,
         first: share.first,
         ranks: share.ranks,
+        per_node: 0,
         shares_memory: !matches!(options.transport, TransportName::Tcp | TransportName::Verbs),
         arena_bytes: options.arena as u64,
         join_ms: u32::try_from(left.as_millis()).unwrap_or(u32::MAX),

@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::Instant;
 
 use aldis_linux::tcp::JobKey;
+use aldis_linux::wireup::Node;
 use aldis_run::command_line::own_name;
 use aldis_run::hosts::Share;
 use aldis_run::options::Options;
@@ -16,7 +17,7 @@ use aldis_sys::signal::{Signal, raise};
 use crate::error::{LaunchError, system};
 use crate::host::{HostFault, JobHost, Ready};
 use crate::member::Member;
-use crate::messages::{FromNode, Moment, OutputKind, ToNode};
+use crate::messages::{FromNode, Moment, NodeOrder, OutputKind, ToNode};
 use crate::node::GRACE;
 use crate::orders::{self, JobIdentity};
 use crate::rank_state::{Exit, RankFault, RankStage};
@@ -171,8 +172,9 @@ impl<'a> Supervisor<'a> {
         let key =
             self.options.uses_tcp(&shares).then(JobKey::random).transpose().map_err(LaunchError::Entropy)?;
         let job = JobIdentity { number: self.key, key };
+        let per_node = Node::alike(shares.iter().map(|share| share.ranks));
         for (host, share) in self.hosts.iter_mut().zip(&shares) {
-            host.start(orders::order(self.options, job, share, left));
+            host.start(NodeOrder { per_node, ..orders::order(self.options, job, share, left) });
         }
         Ok(())
     }
