@@ -127,9 +127,9 @@ impl<'m> Group<'m> {
     /// but the last. 0 if they are not, if it is not known, and for a group of several strides.
     pub(crate) fn ranks_per_node(&self, every: u32) -> u32 {
         let GroupForm::Strided { first, stride } = self.form else { return 0 };
-        let Some(stride) = u32::try_from(stride).ok().filter(|stride| *stride > 0) else { return 0 };
         let starts_a_node = first.checked_rem(every).is_some_and(|place| place < stride);
-        if starts_a_node && every.is_multiple_of(stride) { every / stride } else { 0 }
+        let fits = starts_a_node && every.is_multiple_of(stride);
+        every.checked_div(stride).filter(|_| fits).unwrap_or(0)
     }
 
     fn members(&self) -> impl Iterator<Item = u32> + Clone + use<'m> {

@@ -1,3 +1,4 @@
+use std::format;
 use std::vec;
 use std::vec::Vec;
 
@@ -141,4 +142,30 @@ fn an_intercommunicator_addresses_the_remote_group() {
     comms.remove(&companion).unwrap();
     let orphan = comms.install(4, 3, &these([1].into_iter()), Some(&companion));
     assert_eq!((orphan, comms.companion(&inter)), (Err(Cause::Stale), Err(Cause::Stale)));
+}
+
+/// What is told of a stride's nodes is so for every process, and nothing is told of one whose ranks
+/// are not alike on each node.
+#[test]
+fn ranks_of_a_node_are_counted_where_nodes_are_alike() {
+    for (every, first, stride, size) in (1..9).flat_map(|every| {
+        (0..9).flat_map(move |first| {
+            (1..9).flat_map(move |stride| (1..20).map(move |size| (every, first, stride, size)))
+        })
+    }) {
+        let group = Group::new(size, GroupForm::Strided { first, stride });
+        let nodes: Vec<u32> = group.processes().map(|process| process.0 / every).collect();
+        let runs: Vec<u32> = nodes.chunk_by(|one, next| one == next).map(|run| run.len() as u32).collect();
+        let told = group.ranks_per_node(every);
+        let case = format!("{every} a node: {first} + {stride} i, {size} ranks: {told}");
+        if told > 0 {
+            let (last, others) = runs.split_last().unwrap();
+            assert!(others.iter().all(|ranks| *ranks == told) && *last <= told, "{case}");
+        }
+        // From the first of a node on, with steps that nodes are multiples of.
+        if first % every == 0 && every % stride == 0 {
+            assert_eq!(told, every / stride, "{case}");
+        }
+        assert_eq!(group.ranks_per_node(0), 0);
+    }
 }
