@@ -156,9 +156,9 @@ pub trait EndpointPlane<'s, T: Transport, P: Platform>: Sealed {
     /// [`Cause::Stale`], [`Cause::Intercommunicator`].
     fn control_slots(&mut self, comm: &Comm) -> Result<ControlSlots<'_>, Cause>;
 
-    /// Returns the number of ranks of a communicator on each node, if those of a node are neighbours
-    /// in it, and as many on each node but the last; 0 if they are not, or nodes are not known. The
-    /// same on every rank.
+    /// Returns the number of ranks of a communicator on each node, if those of a node are
+    /// neighbours in it, and as many on each node but the last; 0 if they are not, or nodes are not
+    /// known. The same on every rank.
     fn ranks_per_node(&mut self, comm: &Comm) -> u32;
 
     /// The control slots of a communicator, and the platform, by which a wait for what others write

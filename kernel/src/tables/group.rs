@@ -123,8 +123,9 @@ impl<'m> Group<'m> {
     }
 
     /// Returns the number of its ranks on each node, where `every` processes have a node of their
-    /// own and the last one has what is left: if those of a node are neighbours, and as many on each
-    /// but the last. 0 if they are not, if it is not known, and for a group of several strides.
+    /// own and the last one has what is left: if those of a node are neighbours, and as many on
+    /// each but the last. 0 if they are not, if it is not known, and for a group of several
+    /// strides.
     pub(crate) fn ranks_per_node(&self, every: u32) -> u32 {
         let GroupForm::Strided { first, stride } = self.form else { return 0 };
         let starts_a_node = first.checked_rem(every).is_some_and(|place| place < stride);
