@@ -32,7 +32,8 @@
 //! * `poll` takes turns: no peer is starved by another, and no more events are delivered than the
 //!   budget allows.
 //! * Shared memory: a single writer for every word, plain loads and stores of 32 bits only: no
-//!   locked operations, so the same code runs on cores without compare-and-swap.
+//!   locked operations, so the same code runs on cores without compare-and-swap. Ranks that sleep,
+//!   of systems that can wake them, are counted by such an operation.
 //! * What a peer says is held against what was granted before it is acted upon.
 //! * `unsafe` only in modules that say so in their first line; the lock-free code has loom models
 //!   (`shm/models.rs`).

@@ -4,7 +4,7 @@
 #[cfg(all(not(loom), target_has_atomic = "64"))]
 use core::sync::atomic::AtomicU64;
 #[cfg(not(loom))]
-pub(crate) use core::sync::atomic::{AtomicU32, Ordering, fence};
+pub(crate) use core::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
 #[cfg(loom)]
 use loom::sync::atomic::AtomicU64;
 #[cfg(loom)]
@@ -37,6 +37,7 @@ impl<T> UnsafeCell<T> {
 /// A 32-bit word that one side writes and the other reads; little-endian in memory on every
 /// machine.
 #[cfg_attr(not(loom), derive(Default))]
+#[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct Word(AtomicU32);
 
@@ -58,6 +59,36 @@ impl Word {
     pub(crate) fn store(&self, value: u32, order: Ordering) {
         self.0.store(value.to_le(), order);
     }
+}
+
+/// Words that several sides count in, each in the byte order of its machine: zero for none.
+#[cfg(target_has_atomic = "32")]
+impl Word {
+    /// Adds to the value, modulo 2^32.
+    pub(crate) fn add(&self, by: u32) {
+        self.0.fetch_add(by, Ordering::Relaxed);
+    }
+}
+
+impl Word {
+    /// The word as it is in memory.
+    pub(crate) fn raw(&self) -> &AtomicU32 {
+        &self.0
+    }
+}
+
+/// Keeps a store before a load that follows it, as far as the compiler goes: the other side has a
+/// barrier made in this one's stream of instructions. In models that is a barrier here too, if it
+/// is `fenced`.
+#[inline(always)]
+pub(crate) fn light_fence(fenced: bool) {
+    #[cfg(not(loom))]
+    compiler_fence(Ordering::SeqCst);
+    #[cfg(loom)]
+    if fenced {
+        fence(Ordering::SeqCst);
+    }
+    let _ = fenced;
 }
 
 /// The loads by which both words of a pair are read.

@@ -207,13 +207,18 @@ impl Activity {
     pub const NONE: Self = Self { operation: Operation::None, peer: None, tag: None, context: 0, bytes: 0 };
 }
 
+/// The polls in a row that found nothing, from which on each was a whole one.
+pub const WHOLE_POLLS_FROM: u32 = 512;
+
 /// The services that the kernel needs from the machine it runs on.
 pub trait Platform {
     /// Monotonic time. Needs no common origin with other ranks.
     fn now(&self) -> Instant;
 
     /// Called by blocking calls after a poll that found nothing; `idle` is how many such polls came
-    /// in a row (saturating). The explicit idle policy: spin, pause, wait for an event, yield,
+    /// in a row (saturating). Below [`WHOLE_POLLS_FROM`] it may have been a look for what one peer
+    /// sends; from there on it was at all transports, and at all that the call waits for. The
+    /// explicit idle policy: spin, pause, wait for an event, yield,
     /// park; in the simulator, the scheduling point. Must return in bounded time.
     fn relax(&mut self, idle: u32);
 

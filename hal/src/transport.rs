@@ -113,6 +113,8 @@ pub struct Route<'a> {
     /// A remark on how long messages are written where the peer reads them, and why so, if there is
     /// a choice.
     pub stores: Option<&'static str>,
+    /// A remark on how a rank rests that waits for long, if it could rest better in principle.
+    pub rest: Option<&'static str>,
 }
 
 /// A way to move bytes to peers. See the [module](self) for the rules.
@@ -205,7 +207,8 @@ pub trait Extras {
     where
         Self: Transport,
     {
-        visit(Route { transport: self.name(), caps: self.reach(peer), remark: None, stores: None });
+        let caps = self.reach(peer);
+        visit(Route { transport: self.name(), caps, remark: None, stores: None, rest: None });
     }
 
     /// Lets what is posted from here on wait for [`uncork`](Self::uncork), to leave together: no

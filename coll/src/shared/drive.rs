@@ -141,8 +141,8 @@ impl<R: Role> FlatCollective<R> {
 }
 
 /// Turns that find nothing, after which it is asked whether the rank that is missing has gone on
-/// without a slot.
-const LOOKS_ASTRAY: u32 = 1024;
+/// without a slot: before a platform sleeps.
+const LOOKS_ASTRAY: u32 = 256;
 
 /// Turns that find nothing, after which the rank that is missing is looked for.
 const LOOKS_A_ROLL_CALL: u32 = 64;

@@ -12,6 +12,7 @@ use loom::thread;
 use super::memory::Short;
 use super::models::ModelLane;
 use super::ring::{Exact, Incoming, NextMessage, Orders, RingSender};
+use super::sleep::Alarm;
 use crate::sync::Ordering;
 
 /// A twin that takes credit which is ahead of answers.
@@ -63,7 +64,7 @@ fn send<O: Orders>(lane: &ModelLane, out: &mut RingSender<O>, number: u32) -> bo
     let Some(block @ 0) = out.free_block() else { return false };
     let claim = out.claim().expect("there are more slots than messages");
     lane.write_block(block, number);
-    claim.send_block(block, 4, 0);
+    claim.send_block(block, 4, 0, &Alarm::default());
     true
 }
 
@@ -87,7 +88,7 @@ fn hears<O: Orders>(both: &BothAnswered, out: &mut RingSender<O>, into: &mut Inc
 fn ask<O: Orders>(both: &BothAnswered) {
     let (mut out, mut into) = (both.there.outgoing::<O>(), both.back.incoming::<O>());
     assert!(send(&both.there, &mut out, QUESTION));
-    out.claim().unwrap().send(Short::new(&MORE.to_le_bytes(), &[]).unwrap(), 0);
+    out.claim().unwrap().send(Short::new(&MORE.to_le_bytes(), &[]).unwrap(), 0, &Alarm::default());
     let (mut sent, mut heard) = (false, false);
     while !(sent && heard) {
         if !sent {
@@ -126,7 +127,7 @@ fn answer<O: Orders>(both: &BothAnswered) {
             both.there.write_block(held, ANSWER);
             into.lend();
             let consumed = into.consumed();
-            out.claim().unwrap().send_lent(held, 4, consumed);
+            out.claim().unwrap().send_lent(held, 4, consumed, &Alarm::default());
             assert_eq!(into.held(out.position()), None, "one answer a block");
         }
     }

@@ -506,7 +506,21 @@ impl<O: SlotOrders> Own<O> {
     }
 
     /// Notes that a collective is finished here.
+    #[inline]
     pub(super) fn finish(&mut self, number: u32) {
+        // As a rule it is the only one, and has no chunks.
+        let is_oldest = number == self.floor && self.finished == 0;
+        if is_oldest && number != self.next && self.holder != Some(number) {
+            self.floor = number.wrapping_add(1);
+            self.control().floor.store(self.floor, O::RETURN);
+        } else {
+            self.finish_one(number);
+        }
+    }
+
+    /// Notes that a collective is finished here, whichever it is.
+    #[inline(never)]
+    fn finish_one(&mut self, number: u32) {
         if !self.is_open(number) {
             return;
         }
@@ -569,6 +583,15 @@ impl<O: SlotOrders> Own<O> {
             self.done = next;
             self.control().done.store(next, O::RETURN);
         }
+    }
+
+    /// Returns true if a rank that is at this progress may be the one that this one waits for.
+    #[cfg(not(loom))]
+    pub(super) fn may_wait_for(&self, theirs: Progress) -> bool {
+        let undrained = self.filled.wrapping_sub(theirs.done);
+        is_earlier(theirs.finished, self.floor)
+            || is_earlier(theirs.done, self.done)
+            || undrained >= self.place.depth
     }
 
     /// Records how far all others have come.

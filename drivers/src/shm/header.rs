@@ -4,6 +4,7 @@
 use aldis_hal::{Cause, Epoch, PeerId};
 
 use super::geometry::{Geometry, Identity, LINE_BYTES};
+use super::sleep::{HAS_DOORBELLS, WAKES, awake_value};
 use crate::sync::{Ordering, Word};
 
 /// First word of an inbox: "ALDI". A region from a machine of the other byte order reads the same,
@@ -11,10 +12,10 @@ use crate::sync::{Ordering, Word};
 const MAGIC: u32 = u32::from_le_bytes(*b"ALDI");
 
 /// Version of the layout and of the ring protocol.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
-/// Words of the header.
-const HEADER_WORDS: usize = LINE_BYTES as usize / 4;
+/// Words between the magic number and the two that change.
+const FIELDS: usize = LINE_BYTES as usize / 4 - 3;
 
 /// The orders of the header's accesses; the models relax them one by one.
 pub(super) trait HeaderOrders {
@@ -30,13 +31,24 @@ impl HeaderOrders for Exact {}
 
 /// The words of the line.
 #[repr(C, align(64))]
-pub(super) struct InboxHeader([Word; HEADER_WORDS]);
+#[derive(Debug)]
+pub(super) struct InboxHeader {
+    magic: Word,
+    fields: [Word; FIELDS],
+    /// Ranks of the node that sleep, or are about to, and wait for control slots: counted in the
+    /// inbox of its rank 0.
+    pub(super) sleepers: Word,
+    /// The duties of a sender beside its store: to wake the owner, to ring a doorbell. The last
+    /// word of the line: doorbells follow it.
+    pub(super) asleep: Word,
+}
 
 impl InboxHeader {
     /// A header of its own, outside shared memory, as it is in fresh memory.
     #[cfg(loom)]
     pub(super) fn new() -> Self {
-        Self(core::array::from_fn(|_| Word::new(0)))
+        let word = || Word::new(0);
+        Self { magic: word(), fields: core::array::from_fn(|_| word()), sleepers: word(), asleep: word() }
     }
 
     /// Withdraws the header, writes what is behind it by `clear`, and publishes it. By the owner,
@@ -49,9 +61,11 @@ impl InboxHeader {
         start: u32,
         clear: impl FnOnce(),
     ) {
-        let Self([magic, words @ ..]) = self;
+        let Self { magic, fields: words, sleepers, asleep } = self;
         magic.store(0, Ordering::Relaxed);
         clear();
+        sleepers.store(0, Ordering::Relaxed);
+        asleep.store(awake(geometry), Ordering::Relaxed);
         for (word, value) in words.iter().zip(fields(geometry, identity, start)) {
             word.store(value, Ordering::Relaxed);
         }
@@ -66,7 +80,7 @@ impl InboxHeader {
     /// self-contradictory; [`Cause::Incompatible`] for one of another version.
     #[inline(always)]
     pub(super) fn read<O: HeaderOrders>(&self, len: usize) -> Result<(Geometry, Identity, u32), Cause> {
-        let Self([magic, words @ ..]) = self;
+        let Self { magic, fields: words, asleep, .. } = self;
         if magic.load(O::OPEN) != MAGIC {
             return Err(Cause::BadRegion);
         }
@@ -75,13 +89,14 @@ impl InboxHeader {
         if version != VERSION {
             return Err(Cause::Incompatible);
         }
-        let [_, _, _, _, _, _, _, job_low, job_high, owner, epoch, start, sets, ..] = words;
+        let [_, _, _, _, _, _, _, job_low, job_high, owner, epoch, start, sets] = words;
         let geometry = Geometry { peers, slots, blocks, block_bytes, sets };
         geometry.check().map_err(|_| Cause::BadRegion)?;
         let job = u64::from(job_low) | (u64::from(job_high) << 32);
         let identity = Identity { job, owner: PeerId(owner), epoch: Epoch(epoch) };
-        // Also holds the stated length and the reserved words against what they must be.
-        let whole = words == fields(geometry, identity, start);
+        // Also holds the stated length against what it must be.
+        let whole =
+            words == fields(geometry, identity, start) && (!WAKES || awake_value(asleep) == awake(geometry));
         if !whole || owner >= peers || epoch == 0 || len < geometry.inbox_bytes() {
             return Err(Cause::BadRegion);
         }
@@ -89,28 +104,17 @@ impl InboxHeader {
     }
 }
 
-/// The header's words after the magic number.
-fn fields(geometry: Geometry, identity: Identity, start: u32) -> [u32; HEADER_WORDS - 1] {
+/// Returns the value of `asleep` while the owner is awake.
+pub(super) const fn awake(geometry: Geometry) -> u32 {
+    if geometry.bell_lines() > 0 { HAS_DOORBELLS } else { 0 }
+}
+
+/// The header's words after the magic number that stay.
+fn fields(geometry: Geometry, identity: Identity, start: u32) -> [u32; FIELDS] {
     let Geometry { peers, slots, blocks, block_bytes, sets } = geometry;
     let Identity { job, owner, epoch } = identity;
     let bytes = geometry.inbox_bytes() as u64;
     let (low, high) = (bytes as u32, (bytes >> 32) as u32);
     let (job_low, job_high) = (job as u32, (job >> 32) as u32);
-    [
-        VERSION,
-        peers,
-        slots,
-        blocks,
-        block_bytes,
-        low,
-        high,
-        job_low,
-        job_high,
-        owner.0,
-        epoch.0,
-        start,
-        sets,
-        0,
-        0,
-    ]
+    [VERSION, peers, slots, blocks, block_bytes, low, high, job_low, job_high, owner.0, epoch.0, start, sets]
 }

@@ -234,18 +234,19 @@ impl<O: Orders> Incoming<O> {
         }
     }
 
-    /// Returns credit if enough is due.
+    /// Returns credit if enough is due. True if it has: the sender may wait for it.
     #[inline(always)]
-    pub(super) fn settle(&mut self) {
+    pub(super) fn settle(&mut self) -> bool {
         // A quarter of the slots or of the blocks at least; see the module's proof. No overflow: at
         // most 2^14 are due.
         let slots = self.next.position().wrapping_sub(self.published);
         let blocks = self.released ^ self.returned;
-        if slots.wrapping_mul(4) >= self.next.size.into()
-            || blocks != 0 && blocks.count_ones().wrapping_mul(4) >= self.blocks.into()
-        {
+        let is_due = slots.wrapping_mul(4) >= self.next.size.into()
+            || blocks != 0 && blocks.count_ones().wrapping_mul(4) >= self.blocks.into();
+        if is_due {
             self.publish();
         }
+        is_due
     }
 
     /// Returns what credit there is.

@@ -8,7 +8,9 @@
 //!
 //! | part | bytes | written by |
 //! |---|---|---|
-//! | header: magic, version, [`Geometry`], length, [`Identity`] | 64 | the owner ([`format()`]) |
+//! | header: magic, version, [`Geometry`], length, [`Identity`] | 56 | the owner ([`format()`]) |
+//! | sleepers of the node that wait for slots, in the inbox of its rank 0 | 4 | all ranks |
+//! | the word of an owner that sleeps | 4 | the owner, and who wakes it |
 //! | doorbells, a `u32` a sender; only above 16 ranks | 64 for each 16 | each its sender |
 //! | per sender: ring of `slots` slots, and two ping-pong slots | 128 each | the sender |
 //! | per sender: credit line | 128 | the owner |
@@ -43,6 +45,14 @@
 //! [`Geometry::chunks`] chunks: the same memory however many ranks there are, and more where they
 //! are few.
 //!
+//! # Sleep
+//!
+//! A rank that waits for long may sleep, where the program has given it a way to
+//! ([`SleepWords`]): a peer that writes what it may wait for has the system wake it. A sender looks
+//! at one more word for that, which changes when a receiver falls asleep or is woken, and has no
+//! barrier: the sleeper makes it. What stands in these words decides on nothing else: a wrong one
+//! costs a ring in vain, or a sleep to its end.
+//!
 //! # What is validated
 //!
 //! Headers when a region is opened; of a sender: sequence, block, length, doorbell; of a receiver:
@@ -71,6 +81,7 @@ mod region;
 mod ring;
 #[cfg(not(loom))]
 mod sets;
+mod sleep;
 #[cfg(not(loom))]
 mod transport;
 
@@ -87,6 +98,9 @@ mod header_models;
 #[cfg(loom)]
 mod models;
 #[cfg(test)]
+#[cfg(loom)]
+mod sleep_models;
+#[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
 
@@ -99,5 +113,6 @@ pub use geometry::{Geometry, Identity};
 pub use lane::Lane;
 #[cfg(not(loom))]
 pub use region::{Region, format, inspect};
+pub use sleep::{SleepWords, ToldSleep};
 #[cfg(not(loom))]
 pub use transport::{NodeRank, Shm, ShmSlot};

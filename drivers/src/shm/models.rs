@@ -13,6 +13,7 @@ use loom::thread;
 use super::geometry::PING_PONG_SLOTS;
 use super::memory::{Credit, Short, Slot, SlotHead};
 use super::ring::{Exact, Incoming, LanePlace, NextMessage, Orders, RingSender, read_bell};
+use super::sleep::{Alarm, HAS_DOORBELLS};
 use crate::sync::{Ordering, UnsafeCell, Word};
 
 /// Declares a twin of [`Exact`] with one order relaxed.
@@ -47,7 +48,8 @@ const BLOCKS: u32 = 2;
 pub(super) struct ModelLane {
     slots: Vec<Slot>,
     credit: Credit,
-    bell: Word,
+    /// The word of sleep, and the doorbell behind it.
+    words: [Word; 2],
     blocks: Vec<UnsafeCell<u32>>,
     start: u32,
     /// True if the lane has a doorbell.
@@ -71,7 +73,7 @@ impl ModelLane {
                 .map(|slot| Slot::new(if slot < slots { start } else { 0 }))
                 .collect(),
             credit: Credit::new(start),
-            bell: Word::new(start),
+            words: [Word::new(if rings { HAS_DOORBELLS } else { 0 }), Word::new(start)],
             blocks: (0..blocks).map(|_| UnsafeCell::new(0)).collect(),
             start,
             rings,
@@ -82,7 +84,8 @@ impl ModelLane {
         LanePlace {
             slots: self.slots.as_ptr(),
             credit: &raw const self.credit,
-            bell: if self.rings { &raw const self.bell } else { core::ptr::null() },
+            asleep: self.words.as_ptr(),
+            bell_at: [self.rings.into()],
             size: self.slots.len() as u32 - PING_PONG_SLOTS,
             blocks: self.blocks.len() as u32,
             start: self.start,
@@ -97,6 +100,10 @@ impl ModelLane {
     pub(super) fn incoming<O: Orders>(&self) -> Incoming<O> {
         // SAFETY: the place outlives both threads, and each model has one receiver.
         unsafe { Incoming::open(self.place()) }
+    }
+
+    pub(super) fn asleep(&self) -> &Word {
+        &self.words[0]
     }
 
     pub(super) fn write_block(&self, block: u32, value: u32) {
@@ -144,7 +151,7 @@ fn fails(shared: fn() -> ModelLane, send: Role, receive: Role) -> bool {
 fn send_short<O: Orders>(end: &mut RingSender<O>, number: u32) {
     loop {
         if let Some(claim) = end.claim() {
-            return claim.send(Short::new(&number.to_le_bytes(), &[]).unwrap(), 0);
+            return claim.send(Short::new(&number.to_le_bytes(), &[]).unwrap(), 0, &Alarm::default());
         }
         end.refresh().unwrap();
         if !end.has_slot() {
@@ -160,7 +167,7 @@ fn send_large<O: Orders>(shared: &ModelLane, end: &mut RingSender<O>, number: u3
         match (block, end.claim()) {
             (Some(block), Some(claim)) => {
                 shared.write_block(block, number);
-                return claim.send_block(block, 4, 0);
+                return claim.send_block(block, 4, 0, &Alarm::default());
             }
             _ => end.refresh().unwrap(),
         }
@@ -256,11 +263,13 @@ mod answers {
         let block = out.free_block().expect("the answer has told that all are free");
         let claim = out.claim().expect("the answer has told of a free slot");
         if number % 2 == 0 {
-            return claim.send(Short::new(&number.to_le_bytes(), &[]).unwrap(), into.consumed());
+            let bytes = number.to_le_bytes();
+            let message = Short::new(&bytes, &[]).unwrap();
+            return claim.send(message, into.consumed(), &Alarm::default());
         }
         assert_eq!(block, 0, "the one that was used last");
         lane.write_block(block, number);
-        claim.send_block(block, 4, into.consumed());
+        claim.send_block(block, 4, into.consumed(), &Alarm::default());
     }
 
     /// Waits for it.
@@ -415,7 +424,7 @@ mod doorbell {
         let mut end = shared.incoming::<O>();
         let (mut heard, mut number) = (shared.start, 0);
         while number < MESSAGES {
-            let Some(bell) = read_bell::<O>(&shared.bell, &mut heard) else {
+            let Some(bell) = read_bell::<O>(&shared.words[1], &mut heard) else {
                 thread::yield_now();
                 continue;
             };

@@ -9,7 +9,8 @@ use super::cursor::Cursor;
 use super::geometry::{PING_PONG_SLOTS, SLOT_BYTES};
 use super::memory::{Credit, Short, Slot, SlotHead};
 use super::ring::{Exact, LanePlace, Orders};
-use crate::sync::Word;
+use super::sleep::{Alarm, WAKES};
+use crate::sync::{Ordering, Word, light_fence};
 
 /// The most positions by which a head may be older than the credit line for its 16 bits to be
 /// distinguished from news, of which there can be [`SLOTS_MAX`](super::Geometry::SLOTS_MAX).
@@ -28,14 +29,18 @@ pub(super) const USES_PING_PONG: bool = cfg!(target_pointer_width = "64") && PIN
 pub(super) struct RingSender<O = Exact> {
     slots: *const Slot,
     credit: *const Credit,
-    bell: *const Word,
+    /// The word by which the receiver tells that it sleeps; doorbells follow it. Where none sleeps,
+    /// this lane's doorbell, or null.
+    asleep: *const Word,
     /// The place of the next message. Without slots while closed: there is no room then and no
     /// pointer is followed.
     next: Cursor,
     /// The receiver's position as last known.
     consumed: u32,
-    /// A bit for each block there is.
-    block_mask: u32,
+    /// The number of words from there to this lane's doorbell; zero if there are none.
+    bell_at: [u16; WAKES as usize],
+    /// Blocks that there are fewer than [`BLOCKS_MAX`](super::Geometry::BLOCKS_MAX).
+    blocks_short: u8,
     /// Toggled when a block is taken.
     taken: u32,
     /// The receiver's toggles as last read.
@@ -55,10 +60,11 @@ impl<O> RingSender<O> {
     pub(super) const CLOSED: Self = Self {
         slots: ptr::null(),
         credit: ptr::null(),
-        bell: ptr::null(),
+        asleep: ptr::null(),
         next: Cursor::CLOSED,
         consumed: 0,
-        block_mask: 0,
+        bell_at: [0; WAKES as usize],
+        blocks_short: 0,
         taken: 0,
         released: 0,
         clear: 0,
@@ -75,15 +81,15 @@ impl<O: Orders> RingSender<O> {
     /// The place stays valid until this end is closed or dropped, this is its only sender, and its
     /// receiver keeps the protocol.
     pub(super) unsafe fn open(place: LanePlace) -> Self {
-        let LanePlace { slots, credit, bell, size, blocks, start } = place;
-        let block_mask = u32::MAX >> (32 - blocks.clamp(1, 32));
+        let LanePlace { slots, credit, asleep, bell_at, size, blocks, start } = place;
         Self {
             slots,
             credit,
-            bell,
+            asleep,
             next: Cursor::new(size, start),
             consumed: start,
-            block_mask,
+            bell_at,
+            blocks_short: 32 - blocks.clamp(1, 32) as u8,
             ..Self::CLOSED
         }
     }
@@ -110,7 +116,7 @@ impl<O: Orders> RingSender<O> {
     #[inline(always)]
     pub(super) fn free_block(&self) -> Option<u32> {
         let in_use = if USES_PING_PONG && self.under_way() == 0 { 0 } else { self.taken ^ self.released };
-        let free = !in_use & self.block_mask;
+        let free = !in_use & (u32::MAX >> (self.blocks_short & 31));
         (free != 0).then(|| free.trailing_zeros())
     }
 
@@ -118,6 +124,42 @@ impl<O: Orders> RingSender<O> {
     #[inline(always)]
     pub(super) fn blocks(&self) -> *mut u8 {
         self.credit.cast::<u8>().cast_mut().wrapping_add(SLOT_BYTES as usize)
+    }
+
+    /// The word by which the receiver tells that it sleeps, of an open end.
+    pub(super) fn asleep(&self) -> Option<&Word> {
+        // SAFETY: not null, so the end is open, and `open`'s caller vouched for the place.
+        (!self.asleep.is_null()).then(|| unsafe { &*self.asleep })
+    }
+
+    /// Wakes the receiver if it sleeps, after a store that it may wait for.
+    pub(super) fn rouse(&self, alarm: Alarm) {
+        light_fence(O::FENCED);
+        if WAKES && let Some(asleep) = self.asleep() {
+            alarm.rouse(asleep);
+        }
+    }
+
+    /// Rings the doorbell, where there are any.
+    #[inline(always)]
+    fn ring(&self) {
+        let (bell, rings) = match self.bell_at.first() {
+            Some(&at) => (self.asleep.wrapping_add(at.into()), at != 0),
+            None => (self.asleep, !self.asleep.is_null()),
+        };
+        if rings {
+            // SAFETY: there are doorbells, and this one is of the lane that `open`'s caller vouched
+            // for.
+            unsafe { (*bell).store(self.next.position(), O::RING) };
+        }
+    }
+
+    /// Does what a message's receiver has asked for: rings the doorbell, and wakes it.
+    #[cold]
+    #[inline(never)]
+    fn alert(&self, alarm: Alarm) {
+        self.ring();
+        self.rouse(alarm);
     }
 
     /// The word of the credit line that is written last, of an open end.
@@ -254,45 +296,45 @@ impl<O: Orders> Claim<'_, O> {
         unsafe { (*self.slot).payload_mut() }
     }
 
-    /// Sends a short message. `consumed` is this side's position in the opposite lane, here and
-    /// below.
+    /// Sends a short message. `consumed` is this side's position in the opposite lane, and `alarm`
+    /// wakes a receiver that sleeps, here and below.
     #[inline(always)]
-    pub(super) fn send(mut self, message: Short<'_>, consumed: u32) {
+    pub(super) fn send(mut self, message: Short<'_>, consumed: u32, alarm: &Alarm) {
         let to = self.payload();
         // SAFETY: the payload has as many bytes as a short message has at most, in memory shared
         // with another rank, so that the message, borrowed from this one's user, lies elsewhere.
         unsafe { message.write(to) };
-        self.announce(SlotHead::short(message.len(), consumed), 0);
+        self.announce(SlotHead::short(message.len(), consumed), 0, alarm);
     }
 
     /// Sends the `len` bytes that stand in the payload; at most
     /// [`SHORT_BYTES`](super::geometry::SHORT_BYTES).
     #[inline(always)]
-    pub(super) fn send_filled(self, len: u32, consumed: u32) {
-        self.announce(SlotHead::short(len, consumed), 0);
+    pub(super) fn send_filled(self, len: u32, consumed: u32, alarm: &Alarm) {
+        self.announce(SlotHead::short(len, consumed), 0, alarm);
     }
 
     /// Takes `block` and sends the `len` bytes that stand in it.
     #[inline(always)]
-    pub(super) fn send_block(self, block: u32, len: u32, consumed: u32) {
+    pub(super) fn send_block(self, block: u32, len: u32, consumed: u32, alarm: &Alarm) {
         // SAFETY: a claim is made only on an open end: the slot exists, `open`'s caller vouched for
         // it, and it is free.
         unsafe { (*self.slot).set_block_len(len) };
-        self.announce(SlotHead::block(block, consumed), 1 << (block & 31));
+        self.announce(SlotHead::block(block, consumed), 1 << (block & 31), alarm);
     }
 
     /// Sends the `len` bytes that stand in `block` of the opposite lane, which the receiver there
     /// holds.
     #[inline(always)]
-    pub(super) fn send_lent(self, block: u32, len: u32, consumed: u32) {
+    pub(super) fn send_lent(self, block: u32, len: u32, consumed: u32, alarm: &Alarm) {
         // SAFETY: as in `send_block`.
         unsafe { (*self.slot).set_block_len(len) };
-        self.announce(SlotHead::lent(block, consumed), 0);
+        self.announce(SlotHead::lent(block, consumed), 0, alarm);
     }
 
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn announce(self, head: SlotHead, taken: u32) {
+    fn announce(self, head: SlotHead, taken: u32, alarm: &Alarm) {
         let end = self.end;
         // A copy: what is stored into the slot might change the end's, as far as a compiler knows.
         let mut next = end.next;
@@ -314,9 +356,13 @@ impl<O: Orders> Claim<'_, O> {
         if USES_PING_PONG && !home {
             end.take_lines();
         }
-        if !end.bell.is_null() {
-            // SAFETY: not null, so it is the bell that `open`'s caller vouched for.
-            unsafe { (*end.bell).store(end.next.position(), O::RING) };
+        if !WAKES {
+            return end.ring();
+        }
+        light_fence(O::FENCED);
+        // SAFETY: the end is open, as above.
+        if unsafe { (*end.asleep).load(Ordering::Relaxed) } != 0 {
+            end.alert(*alarm);
         }
     }
 }

@@ -6,6 +6,7 @@ use aldis_hal::{Again, Cause, PeerId, Refusal, Sink};
 
 use super::geometry::sender_at;
 use super::lane::{BellLine, LaneState};
+use super::sleep::{WAKES, is_asleep};
 use super::transport::Shm;
 
 impl Shm<'_> {
@@ -74,10 +75,18 @@ impl Shm<'_> {
         events
     }
 
-    /// Looks at one line of doorbells, the next in turn, and brings the lanes they belong to into
-    /// the poll set.
+    /// Looks at one line of doorbells, the next in turn, or at all of them if this rank is about to
+    /// sleep.
     #[inline(never)]
     pub(super) fn poll_bells(&mut self) {
+        let sleeps = WAKES && self.inbox.header.first().is_some_and(|header| is_asleep(&header.asleep));
+        for _ in 0..if sleeps { self.bell_lines } else { 1 } {
+            self.poll_bell_line();
+        }
+    }
+
+    /// Looks at the next line of doorbells, and brings the lanes they belong to into the poll set.
+    fn poll_bell_line(&mut self) {
         let line = self.bell_turn;
         self.bell_turn = if line + 1 < self.bell_lines { line + 1 } else { 0 };
         let Some(BellLine(mut bells)) = self.lanes.get(line as usize).map(|lane| lane.bells) else { return };

@@ -3,7 +3,7 @@
 
 use core::fmt;
 use core::marker::PhantomData;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
 use aldis_hal::{Cause, Epoch, PeerId};
 
@@ -13,6 +13,7 @@ use super::header::{self, InboxHeader};
 use super::lane::Lane;
 use super::memory::{Credit, Slot};
 use super::ring::{Exact, Incoming, LanePlace, RingSender, read_bell};
+use super::sleep::WAKES;
 use crate::sync::{Ordering, Word};
 
 /// A rank's inbox, mapped into this process. Nothing is known of its contents until they are
@@ -111,6 +112,9 @@ pub(super) struct Inbox<'m> {
     pub(super) geometry: Geometry,
     pub(super) identity: Identity,
     start: u32,
+    /// The header, which stays what it was found to be but for the words that tell of sleep; where
+    /// ranks sleep.
+    pub(super) header: [&'m InboxHeader; WAKES as usize],
     /// Sizes of sets, where there are any.
     pub(super) set_sizes: [SetSizes; (Geometry::SETS_MAX > 0) as usize],
 }
@@ -123,9 +127,13 @@ impl<'m> Inbox<'m> {
     /// truncated or self-contradictory, [`Cause::Incompatible`] for one of another version.
     #[inline(never)]
     pub(super) fn open(region: Region<'m>) -> Result<Self, Cause> {
-        let (geometry, identity, start) = region.header()?.read::<header::Exact>(region.len)?;
+        let header = region.header()?;
+        let (geometry, identity, start) = header.read::<header::Exact>(region.len)?;
         let set_sizes = core::array::from_fn(|_| geometry.set_sizes());
-        Ok(Self { region, geometry, identity, start, set_sizes })
+        // SAFETY: it stands in the region, which `Region::new`'s caller vouched for during `'m`,
+        // and is made of atomics.
+        let header = core::array::from_fn(|_| unsafe { NonNull::from(header).as_ref() });
+        Ok(Self { region, geometry, identity, start, header, set_sizes })
     }
 
     /// Returns the place of `sender`'s lane. `sender` is a rank of the geometry other than the
@@ -134,8 +142,12 @@ impl<'m> Inbox<'m> {
         let place = place_of(self.identity.owner, sender);
         let memory = self.memory();
         let Geometry { slots: size, blocks, .. } = self.geometry;
-        let (slots, credit, bell) = (memory.slots(place), memory.credit(place), memory.bell(place));
-        LanePlace { slots, credit, bell, size, blocks, start: self.start }
+        let (slots, credit, asleep) = (memory.slots(place), memory.credit(place), memory.asleep());
+        let bell = (self.geometry.bell_lines() > 0).then_some(place);
+        let bell_at = core::array::from_fn(|_| bell.map_or(0, |place| place as u16 + 1));
+        // A sender that wakes no rank needs the doorbell alone.
+        let asleep = if WAKES { asleep } else { bell.map_or(ptr::null(), |place| memory.bell_word(place)) };
+        LanePlace { slots, credit, asleep, bell_at, size, blocks, start: self.start }
     }
 
     /// The sending end of `sender`'s lane in this inbox; `None` for a rank without a lane.
@@ -200,6 +212,11 @@ impl<'m> Inbox<'m> {
         if set < self.geometry.sets { Some(place_of_set(*sizes, sets, set)) } else { None }
     }
 
+    /// The value of the owner's word of sleep while it is awake.
+    pub(super) fn awake(&self) -> u32 {
+        header::awake(self.geometry)
+    }
+
     fn memory(&self) -> InboxParts {
         InboxParts { start: self.region.start, geometry: self.geometry }
     }
@@ -249,8 +266,9 @@ impl InboxParts {
         self.at(self.geometry.credit_at(place)).cast()
     }
 
-    fn bell(self, place: u32) -> *const Word {
-        if self.geometry.bell_lines() == 0 { core::ptr::null() } else { self.bell_word(place) }
+    /// The header's last word, which the doorbells follow.
+    fn asleep(self) -> *const Word {
+        self.at(Geometry::BELLS_AT).cast::<Word>().wrapping_sub(1)
     }
 
     #[inline(always)]

@@ -70,6 +70,7 @@
 //! message: the credit in heads comes on top.
 
 use super::memory::{Credit, Slot};
+use super::sleep::WAKES;
 use crate::sync::{Ordering, Word};
 
 pub(super) use super::incoming::{Incoming, NextMessage};
@@ -94,6 +95,9 @@ pub(super) trait Orders {
     const PATIENT: bool = true;
     /// True if a sender leaves credit alone that is ahead of answers in its blocks.
     const HEEDS: bool = true;
+    /// True if a sender looks if its receiver sleeps after its store. Models without sleepers have
+    /// no fence there, which would do the work of other orders.
+    const FENCED: bool = !cfg!(loom);
 }
 
 /// The orders that ship.
@@ -107,8 +111,11 @@ pub(super) struct LanePlace {
     pub(super) slots: *const Slot,
     /// The credit line, in a pair of lines; the blocks follow it.
     pub(super) credit: *const Credit,
-    /// The sender's doorbell, or null.
-    pub(super) bell: *const Word,
+    /// The last word of the inbox's header, by which its owner tells that it sleeps; where none
+    /// does, the lane's doorbell, or null.
+    pub(super) asleep: *const Word,
+    /// The number of words from there to this lane's doorbell, if that is another.
+    pub(super) bell_at: [u16; WAKES as usize],
     /// Slots, a power of two, at least 2.
     pub(super) size: u32,
     /// Blocks, 1..=32.

@@ -8,8 +8,12 @@ use aldis_hal::{Cause, PeerId};
 use super::control_slots::{Own, SLOT_PAYLOAD, Theirs};
 use super::distance::LANES_A_LOOK;
 use super::geometry::Geometry;
+use super::header::InboxHeader;
 use super::lane::LaneState;
+use super::region::Inbox;
+use super::sleep::{WAKES, has_sleepers, is_watched, note_missing};
 use super::transport::Shm;
+use crate::sync::{AtomicU32, Word};
 
 impl Shm<'_> {
     /// A set of this rank.
@@ -49,6 +53,7 @@ impl Shm<'_> {
         let is_new = own.is_new();
         // SAFETY: the caller promised that no rank reads there, and whom it counts.
         unsafe { own.open(context, start, members) };
+        self.rouse_readers();
         let own = self.own(set)?;
         let mut others = self.lanes.iter().filter_map(|lane| self.inbox.their_set(lane, set));
         if others.all(|theirs| theirs.agrees(own, is_new)) {
@@ -77,6 +82,57 @@ impl Shm<'_> {
         }
         if let Some(own) = self.own_mut(0) {
             own.change_probe(number);
+        }
+    }
+}
+
+/// The sleepers of a node, as one of its ranks knows them.
+#[derive(Debug)]
+pub(super) struct NodeSleep<'m> {
+    /// The number of those that wait for control slots: in the inbox of rank 0, once that is mapped
+    /// here.
+    pub(super) sleepers: &'m Word,
+    /// The ranks whose slots this one has found missing.
+    pub(super) noted: Option<&'m AtomicU32>,
+    /// The reason why this one does not sleep, for users.
+    pub(super) remark: Option<&'static str>,
+}
+
+impl<'m> NodeSleep<'m> {
+    /// The sleepers that the owner of an inbox knows before it is attached to others.
+    pub(super) fn of(inbox: &Inbox<'m>) -> [Self; WAKES as usize] {
+        inbox.header.map(|InboxHeader { sleepers, .. }| Self { sleepers, noted: None, remark: None })
+    }
+}
+
+impl Shm<'_> {
+    /// Wakes the ranks of the node that wait in their sleep for this one, after a store to what
+    /// they may read.
+    #[inline(always)]
+    fn rouse_readers(&self) {
+        if let Some(sleep) = self.sleep.first()
+            && has_sleepers(sleep.sleepers, true)
+        {
+            self.rouse_all();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn rouse_all(&self) {
+        for asleep in self.lanes.iter().filter_map(|lane| lane.outgoing.asleep()) {
+            self.alarm.rouse_reader(asleep, self.inbox.identity.owner);
+        }
+    }
+
+    /// Notes that what this rank waits for was not found in slots of `peer`, if it is about to
+    /// sleep.
+    #[inline(always)]
+    fn miss(&self, peer: PeerId) {
+        if let Some(NodeSleep { noted: Some(noted), .. }) = self.sleep.first()
+            && is_watched(noted)
+        {
+            note_missing(noted, PeerId(peer.0.wrapping_sub(self.first)));
         }
     }
 }
@@ -119,6 +175,7 @@ impl SharedControl for Shm<'_> {
         if let Some(own) = self.own_mut(set) {
             own.leave();
         }
+        self.rouse_readers();
     }
 
     #[inline]
@@ -133,7 +190,9 @@ impl SharedControl for Shm<'_> {
 
     #[inline]
     fn publish(&mut self, set: u32, number: u32, note: Note, payload: &[u8]) -> Result<bool, Cause> {
-        self.own_mut(set).ok_or(Cause::Unsupported)?.publish(number, note, payload)
+        let published = self.own_mut(set).ok_or(Cause::Unsupported)?.publish(number, note, payload);
+        self.rouse_readers();
+        published
     }
 
     fn slot(&mut self, set: u32, number: u32) -> Option<&mut [u8]> {
@@ -142,7 +201,11 @@ impl SharedControl for Shm<'_> {
 
     #[inline]
     fn look(&self, set: u32, number: u32, peer: PeerId) -> Result<Option<Notice<'_>>, Cause> {
-        self.their(set, peer)?.look(self.own(set)?, number)
+        let found = self.their(set, peer)?.look(self.own(set)?, number);
+        if let Ok(None) = found {
+            self.miss(peer);
+        }
+        found
     }
 
     #[inline]
@@ -150,10 +213,12 @@ impl SharedControl for Shm<'_> {
         if let Some(own) = self.own_mut(set) {
             own.finish(number);
         }
+        self.rouse_readers();
     }
 
     fn abandon(&mut self) {
         self.sets.iter_mut().flatten().for_each(Own::abandon);
+        self.rouse_readers();
     }
 
     fn take_chunks(&mut self, set: u32, number: u32) -> Option<u32> {
@@ -164,6 +229,7 @@ impl SharedControl for Shm<'_> {
         if let Some(own) = self.own_mut(set) {
             own.run(first, len);
         }
+        self.rouse_readers();
         if let Some(number) = self.gauge.is_due() {
             self.measure_distances(number);
         }
@@ -178,21 +244,32 @@ impl SharedControl for Shm<'_> {
         if let Some(own) = self.own_mut(set) {
             own.filled(position);
         }
+        self.rouse_readers();
     }
 
     #[inline]
     fn chunk(&self, set: u32, position: u32, peer: PeerId) -> Result<Option<&[u8]>, Cause> {
-        self.their(set, peer)?.chunk(self.own(set)?, position)
+        let found = self.their(set, peer)?.chunk(self.own(set)?, position);
+        if let Ok(None) = found {
+            self.miss(peer);
+        }
+        found
     }
 
     fn done(&mut self, set: u32, position: u32) {
         if let Some(own) = self.own_mut(set) {
             own.done_before(position.wrapping_add(1));
         }
+        self.rouse_readers();
     }
 
     fn progress(&self, set: u32, peer: PeerId) -> Result<Progress, Cause> {
-        Ok(self.their(set, peer)?.progress(self.own(set)?))
+        let own = self.own(set)?;
+        let progress = self.their(set, peer)?.progress(own);
+        if own.may_wait_for(progress) {
+            self.miss(peer);
+        }
+        Ok(progress)
     }
 
     unsafe fn clear(&mut self, set: u32, progress: Progress) {

@@ -20,6 +20,9 @@ use super::memory::{SharedSpan, Short};
 use super::outgoing::USES_PING_PONG;
 use super::region::{Inbox, Region};
 use super::ring::{Claim, Incoming, NextMessage};
+use super::sets::NodeSleep;
+use super::sleep::{Alarm, SleepWords, WAKES};
+use crate::sync::AtomicU32;
 
 /// Most messages of one lane in one poll, so that a flood from one peer delays the others by a
 /// bounded time.
@@ -72,6 +75,10 @@ pub struct Shm<'m> {
     pub(super) gauge: Gauge,
     /// Ranks of each node of the job but the last; 0 if that is not known.
     pub(super) ranks_per_node: u32,
+    /// The way in which a rank that sleeps is woken.
+    pub(super) alarm: Alarm,
+    /// The sleepers of the node, where there can be any.
+    pub(super) sleep: [NodeSleep<'m>; WAKES as usize],
 }
 
 // SAFETY: the pointers of lanes and control slots lead into regions that were given to the
@@ -125,6 +132,7 @@ impl<'m> Shm<'m> {
             lane.bells.0.fill(inbox.start());
         }
         let Geometry { block_bytes, .. } = inbox.geometry;
+        let sleep = NodeSleep::of(&inbox);
         let features = Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE;
         let limits =
             Limits { short_bytes_max: SHORT_BYTES, bcopy_bytes_max: block_bytes, ..Limits::default() };
@@ -142,6 +150,8 @@ impl<'m> Shm<'m> {
             inbox,
             gauge: Gauge::new(),
             ranks_per_node: 0,
+            alarm: Alarm::default(),
+            sleep,
         })
     }
 
@@ -158,6 +168,35 @@ impl<'m> Shm<'m> {
     pub fn with_distance(mut self, distance: Distance) -> Self {
         self.gauge.give(distance);
         self
+    }
+
+    /// Gives this rank the way to wake others: `ring` has the system wake all that sleep on the
+    /// word, also in other processes. It is called after a message to a rank that sleeps. `noted`
+    /// is a word of this rank's own memory, zero at first, for what it waits for.
+    #[must_use]
+    pub fn with_alarm(mut self, ring: fn(&AtomicU32), noted: &'m AtomicU32) -> Self {
+        self.alarm = Alarm::new(ring);
+        self.sleep.iter_mut().for_each(|sleep| sleep.noted = Some(noted));
+        self
+    }
+
+    /// Lets this rank sleep on no word, for this reason, which users are told.
+    pub fn refuse_sleep(&mut self, remark: &'static str) {
+        for sleep in &mut self.sleep {
+            (sleep.noted, sleep.remark) = (None, Some(remark));
+        }
+    }
+
+    /// Returns the words by which this rank says that it sleeps, once it has a way to wake others
+    /// and is attached to rank 0 of the node, in whose inbox sleepers are counted; `None` before,
+    /// and where no rank sleeps.
+    pub fn sleep_words(&self) -> Option<SleepWords<'m>> {
+        let NodeSleep { sleepers, noted, .. } = self.sleep.first()?;
+        let is_counted = self.inbox.identity.owner == PeerId(0)
+            || self.lanes.get(self.first as usize).is_some_and(|lane| lane.state != LaneState::Vacant);
+        let (asleep, awake) = (&self.inbox.header.first()?.asleep, self.inbox.awake());
+        let noted = noted.filter(|_| is_counted)?;
+        Some(SleepWords { asleep, sleepers, noted, awake })
     }
 
     /// Returns the distance of a peer's core, if it is known yet.
@@ -201,6 +240,11 @@ impl<'m> Shm<'m> {
         if MEASURES {
             lane.distance = self.gauge.first();
         }
+        if number == PeerId(0)
+            && let (Some(sleep), Some(header)) = (self.sleep.first_mut(), theirs.header.first())
+        {
+            sleep.sleepers = &header.sleepers;
+        }
         lane.state = LaneState::Open;
         // Whatever doorbell rang before this was not acted upon: look at the ring itself first.
         self.poll_set.insert(self.lanes, peer.0);
@@ -224,13 +268,15 @@ struct Burst {
     block_bytes: u32,
     /// Messages at most.
     most: u32,
+    /// The way in which a sender that waits for credit is woken.
+    alarm: Alarm,
 }
 
 /// Delivers the messages of one lane; returns how many fewer, and what was wrong with the
 /// next.
 #[inline(always)]
 fn drain<S: Sink>(lane: &mut Lane, burst: Burst, sink: &mut S) -> (u32, Option<Malformed>) {
-    let Burst { from, block_bytes, most } = burst;
+    let Burst { from, block_bytes, most, alarm } = burst;
     let mut left = most;
     while left != 0 {
         let (message, block, head) = match lane.incoming.next(block_bytes) {
@@ -264,7 +310,9 @@ fn drain<S: Sink>(lane: &mut Lane, burst: Burst, sink: &mut S) -> (u32, Option<M
         left -= 1;
     }
     if left != most {
-        lane.incoming.settle();
+        if lane.incoming.settle() && WAKES {
+            lane.outgoing.rouse(alarm);
+        }
         if left != 0 {
             lane.outgoing.received_all();
         }
@@ -286,6 +334,7 @@ pub struct ShmSlot<'a> {
     consumed: u32,
     /// The stores by which it is written.
     store: Store,
+    alarm: &'a Alarm,
 }
 
 impl Slot for ShmSlot<'_> {
@@ -306,11 +355,11 @@ impl Slot for ShmSlot<'_> {
     fn commit(self) {
         let len = self.span.len() as u32;
         match (self.block, self.lender.filter(|_| USES_PING_PONG)) {
-            (None, _) => self.claim.send_filled(len, self.consumed),
-            (Some(block), None) => self.claim.send_block(block, len, self.consumed),
+            (None, _) => self.claim.send_filled(len, self.consumed, self.alarm),
+            (Some(block), None) => self.claim.send_block(block, len, self.consumed, self.alarm),
             (Some(block), Some(lender)) => {
                 lender.lend();
-                self.claim.send_lent(block, len, self.consumed);
+                self.claim.send_lent(block, len, self.consumed, self.alarm);
             }
         }
     }
@@ -344,7 +393,7 @@ impl Transport for Shm<'_> {
             if let Some(lane) = self.lanes.get_mut(peer.index()) {
                 let consumed = lane.incoming.consumed();
                 if let Some(claim) = lane.outgoing.claim() {
-                    claim.send(message, consumed);
+                    claim.send(message, consumed, &self.alarm);
                     return Post::Done;
                 }
             }
@@ -392,7 +441,15 @@ impl Transport for Shm<'_> {
         // its size, the region holds all of the geometry's slots and blocks, and shared memory is
         // initialised.
         let span = unsafe { SharedSpan::new(start, len) };
-        Ok(ShmSlot { claim, span, block, lender: held.map(|_| incoming), consumed, store })
+        Ok(ShmSlot {
+            claim,
+            span,
+            block,
+            lender: held.map(|_| incoming),
+            consumed,
+            store,
+            alarm: &self.alarm,
+        })
     }
 
     fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
@@ -426,7 +483,7 @@ impl Transport for Shm<'_> {
             let Some(lane) = self.lanes.get_mut(index as usize) else { break };
             self.poll_set.turn = PollSet::after(lane);
             let most = left.min(BURST);
-            let burst = Burst { from: PeerId(index), block_bytes: self.block_bytes, most };
+            let burst = Burst { from: PeerId(index), block_bytes: self.block_bytes, most, alarm: self.alarm };
             let (spared, fault) = drain(lane, burst, sink);
             left -= most - spared;
             if let Some(what) = fault {
@@ -455,7 +512,8 @@ impl Extras for Shm<'_> {
     fn survey(&self, peer: PeerId, mut visit: impl FnMut(Route<'_>)) {
         let caps = Transport::reach(self, peer);
         let stores = caps.is_ok().then(|| self.gauge.remark(self.distance(peer)));
-        visit(Route { transport: self.name(), caps, remark: None, stores: stores.flatten() });
+        let rest = self.sleep.first().and_then(|sleep| sleep.remark);
+        visit(Route { transport: self.name(), caps, remark: None, stores: stores.flatten(), rest });
     }
 
     fn store(&mut self, peer: PeerId) -> Store {
@@ -463,6 +521,7 @@ impl Extras for Shm<'_> {
         if MEASURES && self.gauge.measures() && lane.distance.is_due() {
             // The peer is to find a line that was written here, as this rank finds one of its.
             lane.incoming.publish();
+            lane.outgoing.rouse(self.alarm);
             lane.look_at_credit(&self.gauge);
         }
         lane.distance.store()

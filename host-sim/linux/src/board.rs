@@ -68,6 +68,8 @@ pub struct StatusBoard {
     waits: AtomicU64,
     /// Times the rank gave up the core while it waited.
     yields: AtomicU64,
+    /// Times it slept while it waited.
+    sleeps: AtomicU64,
     /// The present wait; [`Operation::None`] when the rank does not wait.
     current: ActivityNote,
     /// The wait before that.
@@ -144,6 +146,11 @@ impl StatusBoard {
         self.yields.store(self.yields.load(Ordering::Relaxed).wrapping_add(yields), Ordering::Relaxed);
     }
 
+    /// Counts one more sleep.
+    pub fn count_sleep(&self) {
+        self.sleeps.store(self.sleeps.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
     /// Reads the state that the rank has noted, as of now. `now_ns` is the reader's
     /// `CLOCK_MONOTONIC`, which all processes of a machine share.
     pub fn read(&self, now_ns: u64) -> BoardState {
@@ -153,6 +160,7 @@ impl StatusBoard {
             phase: LifePhase::from_number(self.phase.load(Ordering::Acquire)),
             waits: self.waits.load(Ordering::Relaxed),
             yields: self.yields.load(Ordering::Relaxed),
+            sleeps: self.sleeps.load(Ordering::Relaxed),
             current: (current.activity.operation != Operation::None).then_some(current),
             previous: (previous.activity.operation != Operation::None).then_some(previous),
             failed: self.failure(),
@@ -171,6 +179,8 @@ pub struct BoardState {
     pub waits: u64,
     /// Times the core was given up.
     pub yields: u64,
+    /// Times it slept.
+    pub sleeps: u64,
     /// The wait that the rank is in.
     pub current: Option<Noted>,
     /// The last wait that ended.

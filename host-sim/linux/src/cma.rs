@@ -92,13 +92,15 @@ impl Stand {
         unsafe { self.start.as_ref() }
     }
 
-    /// Tells the others how this process is reached, and where in its memory its arena begins, if
-    /// it has one. Before they are told that it is there.
-    pub(crate) fn take_up(&self, arena: Option<usize>) {
+    /// Tells the others how this process is reached, where in its memory its arena begins, if it
+    /// has one, and that it takes part in their barriers, if it does. Before they are told that it
+    /// is there.
+    pub(crate) fn take_up(&self, arena: Option<usize>, fenced: bool) {
         // A word that no other code uses, and that stays.
         let word: &'static u64 = Box::leak(Box::new(entropy::distinct()));
         self.head().tell::<head::Exact>(Told {
             pid: std::process::id(),
+            fenced,
             address: ptr::from_ref(word).addr() as u64,
             word: *word,
             arena: arena.unwrap_or(0) as u64,
@@ -109,6 +111,11 @@ impl Stand {
     /// begins; zero if it has none.
     pub(crate) fn arena(&self) -> u64 {
         self.head().read::<head::Exact>().arena
+    }
+
+    /// Returns true if the rank that took this up takes part in barriers.
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.head().read::<head::Exact>().fenced
     }
 
     /// The table behind it.

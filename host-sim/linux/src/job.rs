@@ -18,6 +18,7 @@ use crate::arena::{self, ShmArena};
 use crate::board::{Label, LifePhase, StatusBoard};
 use crate::coll_rules::{self, RuleFile};
 use crate::entropy;
+use crate::environment;
 use crate::error::JoinError;
 use crate::memory::core_cache_bytes;
 use crate::platform::{HostPlatform, Patience, allowed_cores};
@@ -341,13 +342,15 @@ fn assemble(
     };
     // No rank rings for what comes through shared memory.
     let bell = bell.filter(|_| segments.mapped.len() == 1);
-    let platform = HostPlatform::new(segments.own()?.board(), patience).with_bell(bell);
+    // A rank with sockets looks at them too: it naps.
+    let words = inboxes.sleep_words()?.filter(|_| !reaches_far(terms));
+    let platform = HostPlatform::new(segments.own()?.board(), patience).with_bell(bell).with_sleep(words);
     let mut endpoint =
         HostEndpoint::new(memory, inboxes.transport(far)?, platform, Config { me, size, epoch })?;
     for card in cards.iter().filter(|card| card.peer() != me) {
         endpoint.connect(card)?;
     }
-    if stages()?
+    if environment::is_on(STAGING_VARIABLE)?
         && let Some(memory) = endpoint.shm_arena().take_staging()
     {
         endpoint.send_buffer().lend_staging(memory, 2 * core_cache_bytes())?;
@@ -358,16 +361,6 @@ fn assemble(
 /// The variable that says whether messages of middle length are staged for the ranks that this one
 /// shares memory with.
 pub const STAGING_VARIABLE: &str = "ALDIS_STAGING";
-
-/// Returns true if they are.
-fn stages() -> Result<bool, JoinError> {
-    match std::env::var(STAGING_VARIABLE) {
-        Err(_) => Ok(true),
-        Ok(value) if value == "on" => Ok(true),
-        Ok(value) if value == "off" => Ok(false),
-        Ok(value) => Err(JoinError::Variable { name: STAGING_VARIABLE, value }),
-    }
-}
 
 /// Returns true if any messages go by the system or a device.
 fn reaches_far(terms: &Terms) -> bool {

@@ -8,7 +8,7 @@ pub use choice::TransportChoice;
 use std::os::fd::OwnedFd;
 
 use aldis_drivers::direct::{Direct, DirectTables, RegionSlots};
-use aldis_drivers::shm::{self, Geometry, Identity, Lane, NodeRank, Region};
+use aldis_drivers::shm::{self, Geometry, Identity, Lane, NodeRank, Region, SleepWords};
 use aldis_drivers::{Loopback, Shm};
 use aldis_hal::{Cause, Cost, Epoch, PeerId};
 use aldis_kernel::{Composite, Endpoint};
@@ -22,6 +22,7 @@ use crate::entropy;
 use crate::error::JoinError;
 use crate::platform::HostPlatform;
 use crate::segment::{self, LEAST_BYTES, PAGE_BYTES, Parts, Segment};
+use crate::sleeper;
 use crate::tcp::Tcp;
 #[cfg(feature = "verbs")]
 use crate::verbs::{Verbs, VerbsConfig};
@@ -143,6 +144,8 @@ pub(crate) struct Inboxes<'a> {
     job: u64,
     inbox_bytes: usize,
     shm: HostShm,
+    /// True if this rank and all that are attached take part in barriers.
+    fenced: bool,
 }
 
 /// The inbox part of a segment as the driver wants it.
@@ -188,15 +191,17 @@ impl<'a> Inboxes<'a> {
             Some(distance) => shm.with_distance(distance),
             None => shm,
         };
+        let shm = shm.with_alarm(sleeper::ring, Box::leak(Box::default()));
+        let fenced = sleeper::take_part();
         let stand = own.stand();
-        stand.take_up(Some(arena.address()).filter(|_| parts.arena.1 > 0));
+        stand.take_up(Some(arena.address()).filter(|_| parts.arena.1 > 0), fenced);
         let tables = (0..segments.next()).map(|_| None).collect::<Vec<_>>().leak();
         let slots = Box::leak(Box::new(RegionSlots::EMPTY));
         let table = stand.table().map_err(refused)?;
         let copier = Copier::new(Cma::new(allowed, segments.next()), arena, segments.next());
         let tables = DirectTables { own: table, peers: tables, slots };
         let shm = Direct::new(shm, copier, tables, read_cost).with_mapped(mapped_cost);
-        Ok(Self { segments, job, inbox_bytes, shm })
+        Ok(Self { segments, job, inbox_bytes, shm, fenced })
     }
 
     /// Joins the lanes to and from a rank in this life, one of those that share memory with this.
@@ -211,6 +216,7 @@ impl<'a> Inboxes<'a> {
         let inner = unsafe { self.shm.inner_mut() };
         inner.attach(peer, region(parts), expect).map_err(refused)?;
         let (stand, (start, bytes)) = (segment.stand(), parts.arena);
+        self.fenced &= stand.is_fenced();
         // SAFETY: it is told of a peer, and stays where it is.
         let engine = unsafe { self.shm.engine_mut() };
         engine.cma_mut().probe(peer, &stand);
@@ -221,6 +227,24 @@ impl<'a> Inboxes<'a> {
             Ok(()) | Err(Cause::Unsupported) => Ok(()),
             Err(cause) => Err(refused(cause)),
         }
+    }
+
+    /// The words by which this rank says that it sleeps, where it can be woken: by ranks that it is
+    /// attached to and that take part in its barriers.
+    ///
+    /// # Errors
+    /// [`JoinError::Variable`] if the environment does not say whether it may.
+    pub(crate) fn sleep_words(&mut self) -> Result<Option<SleepWords<'static>>, JoinError> {
+        let refused = match (sleeper::is_wanted()?, self.fenced) {
+            (true, true) => {
+                return Ok(self.shm.inner().sleep_words().filter(|_| self.segments.mapped.len() > 1));
+            }
+            (true, false) => "ranks that wait nap, as the system refuses membarrier(2) to one of them",
+            (false, _) => "ranks that wait nap, as ALDIS_SLEEP says",
+        };
+        // SAFETY: what this rank waits for stands nowhere else, and it stays where it is.
+        unsafe { self.shm.inner_mut() }.refuse_sleep(refused);
+        Ok(None)
     }
 
     /// The finished transport, with `far` for those that share no memory with this rank.

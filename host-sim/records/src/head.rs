@@ -20,6 +20,8 @@ impl HeadOrders for Exact {}
 pub struct Head {
     /// The rank's process.
     pub pid: AtomicU32,
+    /// Its part in barriers: 1 if it takes part, 0 if not.
+    fenced: AtomicU32,
     /// The address of a word of its own memory.
     address: AtomicU64,
     /// The value of that word; zero as long as nothing is published.
@@ -33,6 +35,8 @@ pub struct Head {
 pub struct Told {
     /// The rank's process.
     pub pid: u32,
+    /// True if it takes part in the barriers of ranks that fall asleep.
+    pub fenced: bool,
     /// The address of a word of its memory.
     pub address: u64,
     /// The value of that word; zero as long as nothing is told.
@@ -45,6 +49,7 @@ impl Head {
     /// Tells it. Once, by the rank.
     pub fn tell<O: HeadOrders>(&self, told: Told) {
         self.pid.store(told.pid, Ordering::Relaxed);
+        self.fenced.store(told.fenced.into(), Ordering::Relaxed);
         self.arena.store(told.arena, Ordering::Relaxed);
         self.address.store(told.address, Ordering::Relaxed);
         self.word.store(told.word, O::PUBLISH);
@@ -56,6 +61,7 @@ impl Head {
         Told {
             word,
             pid: self.pid.load(Ordering::Relaxed),
+            fenced: self.fenced.load(Ordering::Relaxed) == 1,
             address: self.address.load(Ordering::Relaxed),
             arena: self.arena.load(Ordering::Relaxed),
         }
@@ -83,7 +89,7 @@ mod models {
         const OPEN: Ordering = Ordering::Relaxed;
     }
 
-    const TOLD: Told = Told { pid: 7, address: 1 << 40, word: 3, arena: 4096 };
+    const TOLD: Told = Told { pid: 7, fenced: true, address: 1 << 40, word: 3, arena: 4096 };
 
     /// Explores a rank that tells of itself and one that asks: as soon as there is a word, the rest
     /// is there.

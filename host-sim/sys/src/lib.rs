@@ -17,6 +17,7 @@
 //! | [`memory`] | shared memory and mappings |
 //! | [`socket`] | sockets |
 //! | [`event`] | waiting for files and signals |
+//! | [`futex`] | sleeping on words of shared memory, and barriers |
 //! | [`signal`] | signals, to this process and to others |
 //! | [`process`] | other processes: their memory, starts and ends; where this one runs |
 //! | [`clock`] | time |
@@ -35,6 +36,7 @@ pub mod clock;
 pub mod event;
 pub mod fault;
 pub mod file;
+pub mod futex;
 pub mod limits;
 pub mod memory;
 pub mod plan;

@@ -60,7 +60,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
 struct TransportAnswer {
     transport: &'static str,
     caps: Result<Caps, Cause>,
-    remarks: [Option<&'static str>; 2],
+    remarks: [Option<&'static str>; 3],
 }
 
 /// The way of a message of one size to one rank. Print it.
@@ -83,9 +83,10 @@ impl Explanation {
     ) -> Self {
         let mut routes = [None; ROUTES_MAX];
         let mut free = routes.iter_mut();
-        transport.survey(aldis_hal::PeerId(rank.0), |Route { transport, caps, remark, stores }| {
+        transport.survey(aldis_hal::PeerId(rank.0), |Route { transport, caps, remark, stores, rest }| {
             if let Some(route) = free.next() {
-                *route = Some(TransportAnswer { transport, caps: caps.copied(), remarks: [remark, stores] });
+                let remarks = [remark, stores, rest];
+                *route = Some(TransportAnswer { transport, caps: caps.copied(), remarks });
             }
         });
         let caps = routes.iter().flatten().find_map(|way| way.caps.ok());

@@ -4,6 +4,7 @@ use core::error::Error;
 use core::time::Duration;
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use aldis_bench::bytes::Bytes;
 use aldis_coll::comm::{SplitChoice, split};
@@ -50,6 +51,7 @@ fn behave(ep: &mut HostEndpoint, behaviour: &str) -> Outcome {
         }
         "rounds" => rounds(ep),
         "sums" => sums(ep),
+        "doze" => doze(ep),
         "explain" => {
             let call = Call::allreduce::<Sum, f64>(world.size(), 512, 512);
             say(&call.explain(&Options::default()).on(ep, &world).to_string());
@@ -84,6 +86,58 @@ fn behave(ep: &mut HostEndpoint, behaviour: &str) -> Outcome {
         }
         other => Err(format!("no behaviour is called `{other}`").into()),
     }
+}
+
+/// The last rank lets all others wait for it, in a barrier, until the system says of each that it
+/// sleeps, and half a second longer; then a token goes round. Each tells how often it has slept and
+/// offered its core meanwhile, and the last one how many milliseconds it has let them wait.
+fn doze(ep: &mut HostEndpoint) -> Outcome {
+    let world = ep.world();
+    let (me, size) = (world.rank().0, world.size());
+    let last = Rank(size - 1);
+    if me == last.0 {
+        let mut pids = vec![0_u32; last.0 as usize];
+        (0..).zip(&mut pids).try_for_each(|(rank, pid)| {
+            ep.recv(&world, core::slice::from_mut(pid), Rank(rank), TAG).map(drop)
+        })?;
+        let start = Instant::now();
+        while let Some(pid) = pids.last() {
+            if is_asleep(*pid)? {
+                pids.pop();
+            } else if start.elapsed() > Duration::from_secs(40) {
+                return Err(format!("the rank with pid {pid} does not sleep").into());
+            } else {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        say(&format!("waited: {} ms", start.elapsed().as_millis()));
+    } else {
+        ep.send(&world, &[std::process::id()], last, TAG)?;
+    }
+    barrier().run(ep, &world)?;
+    let (next, previous) = (Rank((me + 1) % size), Rank((me + size - 1) % size));
+    let mut token = [0_u32];
+    if me == 0 {
+        ep.send(&world, &token, next, TAG)?;
+    }
+    ep.recv(&world, &mut token, previous, TAG)?;
+    if me != 0 {
+        ep.send(&world, &[token[0] + 1], next, TAG)?;
+    } else if token[0] != size - 1 {
+        return Err("the token was not everywhere".into());
+    }
+    let state = ep.platform().board().expect("a rank of a job has a board").read(0);
+    say(&format!("counts: {} sleeps, {} yields", state.sleeps, state.yields));
+    say(&ep.explain(next, 8)?.to_string());
+    barrier().run(ep, &world).map_err(Into::into)
+}
+
+/// Returns true if the system says that a process sleeps: one that spins, or offers its core, does
+/// not.
+fn is_asleep(pid: u32) -> Result<bool, Box<dyn Error>> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    Ok(stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('S')))
 }
 
 fn say(text: &str) {

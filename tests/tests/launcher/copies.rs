@@ -148,6 +148,7 @@ fn a_variable_that_makes_no_sense_is_refused() {
         ("ALDIS_MAPPED_COST", "1"),
         ("ALDIS_DISTANCE", "middling"),
         ("ALDIS_STAGING", "some"),
+        ("ALDIS_SLEEP", "well"),
     ] {
         let (code, said) = exchange(&[(name, value)]);
         assert_ne!(code, Some(0));

@@ -22,6 +22,7 @@ mod output;
 mod plans;
 mod rules;
 mod signals;
+mod sleep;
 mod slurm;
 mod strangers;
 mod tls;

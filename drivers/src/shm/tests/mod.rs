@@ -16,6 +16,7 @@ mod flow;
 mod hostile;
 mod model;
 mod regions;
+mod sleep;
 
 /// A cache line of raw memory, read only through regions.
 #[expect(dead_code, reason = "accessed by address")]

@@ -16,7 +16,7 @@ fn stand() -> Stand {
 
 fn reading(allowed: Allowed) -> (Cma, Stand) {
     let (mut cma, stand) = (Cma::new(allowed, 2), stand());
-    stand.take_up(None);
+    stand.take_up(None, true);
     cma.probe(PeerId(1), &stand);
     (cma, stand)
 }

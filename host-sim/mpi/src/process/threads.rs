@@ -79,7 +79,7 @@ pub(crate) fn give_way(platform: &mut HostPlatform, idle: u32) {
         None => platform.relax(idle),
         Some(turn) => {
             MutexGuard::unlock_fair(turn);
-            platform.relax(idle);
+            platform.relax_among_threads(idle);
             OWN.set(Some(TURN.lock()));
         }
     }

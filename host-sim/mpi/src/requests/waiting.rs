@@ -240,7 +240,9 @@ fn poll_rounds(waits: bool, mut look: impl FnMut() -> Result<Look, CallFault>) -
         rounds = rounds.saturating_add(1);
         let platform = match &mut wait.platform {
             Some(platform) => platform,
-            None => wait.platform.insert(engine::with(|engine| Ok(engine.endpoint().platform().clone()))?),
+            None => wait
+                .platform
+                .insert(engine::with(|engine| Ok(engine.endpoint().platform().of_another_wait()))?),
         };
         if rounds == NOTE_AFTER {
             platform.note(Activity { operation: Operation::Wait, ..Activity::default() });
