@@ -314,11 +314,11 @@ fn lint(packages: &[&str], flags: &[&str]) -> Result<()> {
     eprintln!("  {} {}", packages.join(" "), flags.join(" "));
     let mut cargo = workspace::cargo();
     cargo.args(["clippy", "--quiet", "--locked"]).args(packages.iter().flat_map(|package| ["-p", package]));
-    cargo.args(["-p", FEATURES]).args(flags).arg(LINT_FLAGS[0]).arg("--").args(&LINT_FLAGS[1..]);
+    cargo.args(["-p", FEATURES]).args(flags).arg("--").args(LINT_FLAGS);
     shell::run(&mut cargo)
 }
 
-/// What clippy is told: each package is linted where it is named.
+/// The flags of clippy: each package is linted where it is named.
 const LINT_FLAGS: [&str; 3] = ["--no-deps", "-D", "warnings"];
 
 fn documentation() -> Result<Outcome> {

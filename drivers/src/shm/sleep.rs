@@ -156,7 +156,7 @@ impl<'m> SleepWords<'m> {
 
     /// Says that this rank is about to sleep. Before it does, a barrier must be in the stream of
     /// instructions of every other rank, and after that it must have looked for everything that it
-    /// waits for, and be [still told](Self::is_still_told).
+    /// waits for, and have it [confirmed](Self::confirm).
     pub fn lie_down(&self) -> ToldSleep {
         let told = ToldSleep { missing: missing(self.noted) };
         self.tell(&told);
@@ -165,7 +165,7 @@ impl<'m> SleepWords<'m> {
 
     /// Returns true if what this rank has found missing since it told the others is what it told.
     /// Else it has told them anew: there must be another barrier, and another look.
-    pub fn is_still_told(&self, told: &mut ToldSleep) -> bool {
+    pub fn confirm(&self, told: &mut ToldSleep) -> bool {
         let missing = both(told.missing, missing(self.noted));
         let is_told = missing == told.missing;
         if !is_told {

@@ -59,7 +59,7 @@ fn sleep_until(words: &SleepWords<'_>, steps: SleepSteps, mut is_there: impl FnM
                 fence(Ordering::SeqCst);
             }
             let is_over = steps.looks_again && !steps.says_late && is_there();
-            if is_over || !steps.says_anew || words.is_still_told(&mut told) {
+            if is_over || !steps.says_anew || words.confirm(&mut told) {
                 break is_over;
             }
         };

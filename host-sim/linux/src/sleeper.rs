@@ -82,7 +82,7 @@ impl Sleeper {
             }
             SleepStep::Watches => self.words.lie_down(),
             SleepStep::Lies(mut told) => {
-                if self.words.is_still_told(&mut told) {
+                if self.words.confirm(&mut told) {
                     return self.sleep(told, most);
                 }
                 told

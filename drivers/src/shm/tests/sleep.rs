@@ -39,7 +39,7 @@ fn wakes(world: &mut InboxesJob, wait: fn(&mut InboxesJob), act: fn(&mut Inboxes
     wait(world);
     let mut told = words.lie_down();
     wait(world);
-    assert!(words.is_still_told(&mut told));
+    assert!(words.confirm(&mut told));
     act(world);
     let (word, asleep) = words.word(&told);
     let is_rung = word.load(Ordering::Relaxed) != asleep;
@@ -115,11 +115,11 @@ fn a_sleeper_tells_what_it_finds_missing_last() {
     wait_for_messages(&mut world);
     let mut told = words.lie_down();
     wait_for_0(&mut world);
-    assert!(!words.is_still_told(&mut told));
+    assert!(!words.confirm(&mut told));
     wait_for_0(&mut world);
-    assert!(words.is_still_told(&mut told));
+    assert!(words.confirm(&mut told));
     wait_for_2_and_3(&mut world);
-    assert!(!words.is_still_told(&mut told));
+    assert!(!words.confirm(&mut told));
     publish::<3>(&mut world);
     assert!(words.get_up(told));
 }

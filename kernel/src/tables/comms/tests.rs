@@ -144,8 +144,8 @@ fn an_intercommunicator_addresses_the_remote_group() {
     assert_eq!((orphan, comms.companion(&inter)), (Err(Cause::Stale), Err(Cause::Stale)));
 }
 
-/// What is told of a stride's nodes is so for every process, and nothing is told of one whose ranks
-/// are not alike on each node.
+/// A number that is given is right for every process, and it is given for every stride from the
+/// first of a node on in steps of which a node is a multiple.
 #[test]
 fn ranks_of_a_node_are_counted_where_nodes_are_alike() {
     for (every, first, stride, size) in (1..9).flat_map(|every| {

@@ -28,7 +28,7 @@ pub(super) enum Library {
     /// The library that programs under an operating system link; what goes wrong in them is told
     /// without a backtrace, whose reader is a third of the work.
     Std,
-    /// The same with the harness of tests.
+    /// The same library, all of it, and the harness of tests.
     StdToTest,
 }
 
