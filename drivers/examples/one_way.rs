@@ -14,7 +14,7 @@ use aldis_drivers::Shm;
 use aldis_drivers::shm::{Geometry, Identity, Lane, Region, format};
 use aldis_hal::{Cause, Cost, Epoch, Instant as Now, PeerId, Post, Sink, Slot, Token, Transport};
 
-const GEOMETRY: Geometry = Geometry { peers: 2, slots: 16, blocks: 8, block_bytes: 8192, sets: 0 };
+const GEOMETRY: Geometry = Geometry { peers: 2, slots: 16, lanes: 1, blocks: 8, block_bytes: 8192, sets: 0 };
 const ROUNDS: u32 = 2_000;
 const SAMPLES: usize = 400;
 const NAMES: [&str; 5] = ["raw line", "shm 8 B", "shm 56 B", "shm 1 KiB", "shm 8 B stream"];

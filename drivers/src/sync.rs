@@ -64,6 +64,12 @@ impl Word {
 /// Words that several sides count in, each in the byte order of its machine: zero for none.
 #[cfg(target_has_atomic = "32")]
 impl Word {
+    /// Replaces zero by a value. Returns false, with nothing changed, if another has.
+    #[cfg(target_pointer_width = "64")]
+    pub(crate) fn claim(&self, value: u32, order: Ordering) -> bool {
+        self.0.compare_exchange(0, value.to_le(), order, Ordering::Relaxed).is_ok()
+    }
+
     /// Adds to the value, modulo 2^32.
     pub(crate) fn add(&self, by: u32) {
         self.0.fetch_add(by, Ordering::Relaxed);
@@ -89,6 +95,37 @@ pub(crate) fn light_fence(fenced: bool) {
         fence(Ordering::SeqCst);
     }
     let _ = fenced;
+}
+
+/// 64 flags that several sides set and reset; little-endian in memory on every machine.
+#[cfg(target_pointer_width = "64")]
+#[derive(Debug)]
+#[repr(transparent)]
+pub(crate) struct Flags(AtomicU64);
+
+#[cfg(target_pointer_width = "64")]
+impl Flags {
+    /// Flags of its own, outside shared memory.
+    #[cfg(loom)]
+    pub(crate) fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// The flags.
+    #[inline(always)]
+    pub(crate) fn load(&self, order: Ordering) -> u64 {
+        u64::from_le(self.0.load(order))
+    }
+
+    /// Sets flags.
+    pub(crate) fn set(&self, flags: u64, order: Ordering) {
+        self.0.fetch_or(flags.to_le(), order);
+    }
+
+    /// Resets flags.
+    pub(crate) fn reset(&self, flags: u64, order: Ordering) {
+        self.0.fetch_and(!flags.to_le(), order);
+    }
 }
 
 /// The loads by which both words of a pair are read.

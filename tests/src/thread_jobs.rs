@@ -29,7 +29,14 @@ pub fn run_with_requests<const REQUESTS: usize, R: Send>(
     size: u32,
     body: impl Fn(&mut Endpoint<'_, '_>) -> R + Sync,
 ) -> Vec<R> {
-    let rings = Geometry { peers: size, slots: 16, blocks: 4, block_bytes: 1024, sets: 3 };
+    let rings = Geometry {
+        peers: size,
+        slots: 16,
+        lanes: Geometry::LANES_MAX,
+        blocks: 4,
+        block_bytes: 1024,
+        sets: 3,
+    };
     let store = || -> Box<dyn Store> { Box::new(<Sized<REQUESTS>>::new()) };
     let job = Job { rings, store, may_leave: true };
     run_in(job, |endpoint| Ok(body(endpoint))).unwrap_or_else(|told| panic!("{told}"))

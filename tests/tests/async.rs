@@ -18,7 +18,8 @@ use aldis_protocols::Card;
 use aldis_tests::draw;
 use embassy_executor::{Executor, Spawner};
 
-const GEOMETRY: Geometry = Geometry { peers: 2, slots: 8, blocks: 2, block_bytes: 512, sets: 0 };
+const GEOMETRY: Geometry =
+    Geometry { peers: 2, slots: 8, lanes: Geometry::LANES_MAX, blocks: 2, block_bytes: 512, sets: 0 };
 const COST: Cost = Cost { overhead_ns: 40, latency_ns: 200, per_kib_ns: 100 };
 const REQUESTS: usize = 16;
 const CORES: usize = 2;

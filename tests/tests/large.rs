@@ -77,7 +77,14 @@ fn a_message_to_oneself() {
 
 #[test]
 fn a_message_between_threads_and_its_start_into_a_short_buffer() {
-    const GEOMETRY: Geometry = Geometry { peers: 2, slots: 8, blocks: 4, block_bytes: FRAGMENT, sets: 0 };
+    const GEOMETRY: Geometry = Geometry {
+        peers: 2,
+        slots: 8,
+        lanes: Geometry::LANES_MAX,
+        blocks: 4,
+        block_bytes: FRAGMENT,
+        sets: 0,
+    };
     const COST: Cost = Cost { overhead_ns: 40, latency_ns: 200, per_kib_ns: 100 };
     let mut memory = vec![0; Cores::memory_bytes(&GEOMETRY)];
     let mut lanes = [const { Lane::EMPTY }; Cores::lanes(&GEOMETRY)];

@@ -205,8 +205,10 @@ fn talk(shared: &Shared<Job<'_>>, world: &Comm, thread: u32) -> u64 {
 
 #[test]
 fn ranks_of_several_threads_talk_to_each_other() {
-    let (rings, meeting) =
-        (Geometry { peers: RANKS, slots: 8, blocks: 2, block_bytes: 512, sets: 0 }, CoreMeeting::of(RANKS));
+    let (rings, meeting) = (
+        Geometry { peers: RANKS, slots: 8, lanes: Geometry::LANES_MAX, blocks: 2, block_bytes: 512, sets: 0 },
+        CoreMeeting::of(RANKS),
+    );
     let rank = |me: u32, end: Shm<'_>| {
         let (mut storage, mut frames) = (Box::new(<Few>::new()), vec![0; 4096]);
         let own = Loopback::new(PeerId(me), &mut frames, 512).unwrap();

@@ -14,7 +14,7 @@ use crate::shm::{Lane, Shm, format};
 use crate::sync::Ordering;
 
 const JOB: u64 = 0xA1D1_5001_0000_0007;
-const GEOMETRY: Geometry = Geometry { peers: 3, slots: 8, blocks: 2, block_bytes: 256, sets: 0 };
+const GEOMETRY: Geometry = Geometry { peers: 3, slots: 8, lanes: 2, blocks: 2, block_bytes: 256, sets: 0 };
 const MEMORY_BYTES: usize = 1 << 16;
 
 /// Memory of the host, aligned to its size, all zero.

@@ -54,7 +54,7 @@ struct BothAnswered {
 impl BothAnswered {
     /// Lanes whose credit line is written after two messages.
     fn new() -> Self {
-        let lane = || ModelLane::with_blocks(8, 8, 0, false);
+        let lane = || ModelLane::with_blocks(8, 8, 0);
         Self { there: lane(), back: lane() }
     }
 }

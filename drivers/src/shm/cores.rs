@@ -8,7 +8,8 @@
 //! use aldis_drivers::shm::{Cores, CoresSetup, Geometry, Lane};
 //! use aldis_hal::{Cause, Cost, Epoch, PeerId, Transport};
 //!
-//! const CORES: Geometry = Geometry { peers: 2, slots: 4, blocks: 1, block_bytes: 64, sets: 0 };
+//! const CORES: Geometry =
+//!     Geometry { peers: 2, slots: 4, lanes: 1, blocks: 1, block_bytes: 64, sets: 0 };
 //! let mut memory = [0u8; Cores::memory_bytes(&CORES)];
 //! let mut lanes = [const { Lane::EMPTY }; Cores::lanes(&CORES)];
 //! let cost = Cost { overhead_ns: 40, latency_ns: 100, per_kib_ns: 100 };
@@ -160,7 +161,8 @@ mod tests {
 
     use super::*;
 
-    const GEOMETRY: Geometry = Geometry { peers: 3, slots: 4, blocks: 2, block_bytes: 128, sets: 0 };
+    const GEOMETRY: Geometry =
+        Geometry { peers: 3, slots: 4, lanes: 32, blocks: 2, block_bytes: 128, sets: 0 };
     const COST: Cost = Cost { overhead_ns: 1, latency_ns: 1, per_kib_ns: 1 };
 
     #[derive(Default)]

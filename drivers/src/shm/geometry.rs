@@ -18,8 +18,13 @@ pub(super) const SHORT_BYTES: u32 = SLOT_BYTES - 8;
 /// Ping-pong slots behind each ring.
 pub(super) const PING_PONG_SLOTS: u32 = 2;
 
-/// Doorbell words in a line.
-pub(super) const BELLS_A_LINE: u32 = LINE_BYTES / 4;
+/// True if ranks can have an inbox that all share. A 32-bit core holds neither the code nor so many
+/// peers.
+pub(super) const SHARES: bool = cfg!(target_pointer_width = "64");
+
+/// Slots of a shared inbox, and bytes of what stands before the message in each.
+pub(super) const SHARED_SLOTS: usize = 64;
+pub(super) const SHARED_LABEL_BYTES: usize = 8;
 
 /// The division of every inbox of a job. All ranks of a job use the same one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +37,12 @@ pub struct Geometry {
     /// Latency does not depend on them, as messages to a receiver that keeps up stand in two
     /// ping-pong slots beside them.
     pub slots: u32,
-    /// Blocks for larger messages from each sender: 1..=[`BLOCKS_MAX`](Self::BLOCKS_MAX).
+    /// Lanes of a rank: 1..=[`LANES_MAX`](Self::LANES_MAX). Where there are as many other ranks at
+    /// most each has one. Where there are more the lanes go to those that talk, and the rank has
+    /// an inbox that all share, of 64 slots, each large enough for a block; not where words have 32
+    /// bits.
+    pub lanes: u32,
+    /// Blocks for larger messages in each lane: 1..=[`BLOCKS_MAX`](Self::BLOCKS_MAX).
     pub blocks: u32,
     /// Bytes of a block, a multiple of 64: 64..=[`BLOCK_BYTES_MAX`](Self::BLOCK_BYTES_MAX).
     pub block_bytes: u32,
@@ -77,9 +87,8 @@ impl Geometry {
     pub const BLOCKS_MAX: u32 = 32;
     /// Largest block.
     pub const BLOCK_BYTES_MAX: u32 = 1 << 25;
-    /// Up to this many ranks a receiver looks at every ring in every poll; above it doorbells tell
-    /// where to look.
-    pub const SCANNED_MAX: u32 = 16;
+    /// Most lanes of a rank. Each poll looks at all that are in use.
+    pub const LANES_MAX: u32 = 32;
     /// Most sets of control slots. None where words have 32 bits: a small core does not hold the
     /// code.
     pub const SETS_MAX: u32 = if cfg!(target_pointer_width = "64") { 8 } else { 0 };
@@ -127,17 +136,18 @@ impl Geometry {
     }
 
     /// Each number with its bounds.
-    const fn numbers(&self) -> [(u32, u32, u32); 4] {
+    const fn numbers(&self) -> [(u32, u32, u32); 5] {
         [
             (self.peers, 1, Self::PEERS_MAX),
             (self.slots, 2, Self::SLOTS_MAX),
+            // Where no inbox is shared each peer has a lane.
+            (self.lanes, if SHARES { 1 } else { self.peers.saturating_sub(1) }, Self::LANES_MAX),
             (self.blocks, 1, Self::BLOCKS_MAX),
             (self.block_bytes, LINE_BYTES, Self::BLOCK_BYTES_MAX),
         ]
     }
 
-    /// Header, doorbells, a lane for each rank but the owner, and sets; of numbers within their
-    /// bounds, so that it fits.
+    /// Header, shared inbox, lanes, and sets; of numbers within their bounds, so that it fits.
     const fn bytes(&self) -> u64 {
         let sets =
             if Self::SETS_MAX > 0 { (self.sets as u64).wrapping_mul(self.set_sizes().bytes) } else { 0 };
@@ -146,7 +156,7 @@ impl Geometry {
 
     /// Offset of the first set of control slots, after the lanes.
     pub(super) const fn sets_at(&self) -> u64 {
-        (self.peers as u64).wrapping_sub(1).wrapping_mul(self.lane_bytes()).wrapping_add(self.lanes_at())
+        (self.lane_count() as u64).wrapping_mul(self.lane_bytes()).wrapping_add(self.lanes_at())
     }
 
     /// Bytes of the control slots of a set, with the places beside them.
@@ -177,18 +187,43 @@ impl Geometry {
         SetSizes { chunks, chunk_bytes, bytes: beside + chunks as u64 * chunk_bytes as u64 }
     }
 
-    /// Lines of doorbells; none while every ring is scanned.
-    pub(super) const fn bell_lines(&self) -> u32 {
-        if self.peers > Self::SCANNED_MAX { (self.peers - 1).div_ceil(BELLS_A_LINE) } else { 0 }
+    /// Returns true if a rank has fewer lanes than there are others, and an inbox that all share.
+    pub const fn is_shared(&self) -> bool {
+        SHARES && self.lanes < self.peers.saturating_sub(1)
     }
 
-    /// Offset of the first lane, after the header's line and the doorbells. A multiple of two
-    /// lines, as all is that follows, so that slots begin where pairs of lines do.
+    /// Lanes that a rank has.
+    pub(super) const fn lane_count(&self) -> u32 {
+        if self.is_shared() { self.lanes } else { self.peers.saturating_sub(1) }
+    }
+
+    /// Offset of the shared inbox, after the header's line: two lines further, as all is that
+    /// follows, so that slots begin where pairs of lines do.
+    pub(super) const SHARED_AT: usize = SLOT_BYTES as usize;
+
+    /// Offset of the shared inbox's slots, after the words of all of them.
+    pub(super) const SHARED_SLOTS_AT: usize = Self::SHARED_AT + SLOT_BYTES as usize + SHARED_SLOTS * 8;
+
+    /// Bytes of a message that a slot of the shared inbox has room for.
+    pub(super) const fn shared_message_bytes(&self) -> u32 {
+        if self.block_bytes > SHORT_BYTES { self.block_bytes } else { SHORT_BYTES }
+    }
+
+    /// Bytes from one slot of the shared inbox to the next.
+    pub(super) const fn shared_stride(&self) -> usize {
+        (self.shared_message_bytes() as usize + SHARED_LABEL_BYTES).next_multiple_of(LINE_BYTES as usize)
+    }
+
+    /// Offset of the first lane.
     const fn lanes_at(&self) -> u64 {
-        (LINE_BYTES as u64 * (1 + self.bell_lines() as u64)).next_multiple_of(SLOT_BYTES as u64)
+        if !self.is_shared() {
+            return SLOT_BYTES as u64;
+        }
+        let slots = SHARED_SLOTS as u64 * self.shared_stride() as u64;
+        (Self::SHARED_SLOTS_AT as u64 + slots).next_multiple_of(SLOT_BYTES as u64)
     }
 
-    /// Bytes of what one sender has in an inbox: ring, ping-pong slots, credit line, blocks.
+    /// Bytes of a lane: ring, ping-pong slots, credit line, blocks.
     const fn lane_bytes(&self) -> u64 {
         let blocks = self.blocks as u64 * self.block_bytes as u64;
         SLOT_BYTES as u64 * (self.slots as u64 + PING_PONG_SLOTS as u64 + 1)
@@ -196,7 +231,7 @@ impl Geometry {
     }
 
     /// Offset of the ring at `place`. Within the inbox for a checked geometry and a place below
-    /// `peers - 1`.
+    /// [`lane_count`](Self::lane_count).
     pub(super) const fn ring_at(&self, place: u32) -> usize {
         (self.lanes_at() + place as u64 * self.lane_bytes()) as usize
     }
@@ -205,9 +240,6 @@ impl Geometry {
     pub(super) const fn credit_at(&self, place: u32) -> usize {
         self.ring_at(place) + (SLOT_BYTES * (self.slots + PING_PONG_SLOTS)) as usize
     }
-
-    /// Offset of the first doorbell line.
-    pub(super) const BELLS_AT: usize = LINE_BYTES as usize;
 }
 
 /// The owner of an inbox.
@@ -222,13 +254,8 @@ pub struct Identity {
     pub epoch: Epoch,
 }
 
-/// Returns the place at which `sender` writes in the inbox of `owner`: no rank sends to itself
-/// here, so the owner's place is left out.
+/// Returns the place at which `sender` writes in the inbox of `owner` where each has a lane: no
+/// rank sends to itself here, so the owner's place is left out.
 pub(super) const fn place_of(owner: PeerId, sender: PeerId) -> u32 {
     if sender.0 < owner.0 { sender.0 } else { sender.0.saturating_sub(1) }
-}
-
-/// Returns the rank that writes at `place` in the inbox of `owner`.
-pub(super) const fn sender_at(owner: PeerId, place: u32) -> PeerId {
-    PeerId(if place < owner.0 { place } else { place + 1 })
 }

@@ -4,7 +4,6 @@
 use aldis_hal::{Cause, Epoch, PeerId};
 
 use super::geometry::{Geometry, Identity, LINE_BYTES};
-use super::sleep::{HAS_DOORBELLS, WAKES, awake_value};
 use crate::sync::{Ordering, Word};
 
 /// First word of an inbox: "ALDI". A region from a machine of the other byte order reads the same,
@@ -12,7 +11,7 @@ use crate::sync::{Ordering, Word};
 const MAGIC: u32 = u32::from_le_bytes(*b"ALDI");
 
 /// Version of the layout and of the ring protocol.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 
 /// Words between the magic number and the two that change.
 const FIELDS: usize = LINE_BYTES as usize / 4 - 3;
@@ -38,8 +37,7 @@ pub(super) struct InboxHeader {
     /// Ranks of the node that sleep, or are about to, and wait for control slots: counted in the
     /// inbox of its rank 0.
     pub(super) sleepers: Word,
-    /// The duties of a sender beside its store: to wake the owner, to ring a doorbell. The last
-    /// word of the line: doorbells follow it.
+    /// Not zero if a sender has to wake the owner, beside its store. The last word of the line.
     pub(super) asleep: Word,
 }
 
@@ -65,7 +63,7 @@ impl InboxHeader {
         magic.store(0, Ordering::Relaxed);
         clear();
         sleepers.store(0, Ordering::Relaxed);
-        asleep.store(awake(geometry), Ordering::Relaxed);
+        asleep.store(0, Ordering::Relaxed);
         for (word, value) in words.iter().zip(fields(geometry, identity, start)) {
             word.store(value, Ordering::Relaxed);
         }
@@ -80,41 +78,37 @@ impl InboxHeader {
     /// self-contradictory; [`Cause::Incompatible`] for one of another version.
     #[inline(always)]
     pub(super) fn read<O: HeaderOrders>(&self, len: usize) -> Result<(Geometry, Identity, u32), Cause> {
-        let Self { magic, fields: words, asleep, .. } = self;
+        let Self { magic, fields: words, .. } = self;
         if magic.load(O::OPEN) != MAGIC {
             return Err(Cause::BadRegion);
         }
         let words = words.each_ref().map(|word| word.load(Ordering::Relaxed));
-        let [version, peers, slots, blocks, block_bytes, ..] = words;
+        let [version, peers, slots, each, block_bytes, ..] = words;
         if version != VERSION {
             return Err(Cause::Incompatible);
         }
         let [_, _, _, _, _, _, _, job_low, job_high, owner, epoch, start, sets] = words;
-        let geometry = Geometry { peers, slots, blocks, block_bytes, sets };
+        let (lanes, blocks) = (each >> 16, each & 0xFFFF);
+        let geometry = Geometry { peers, slots, lanes, blocks, block_bytes, sets };
         geometry.check().map_err(|_| Cause::BadRegion)?;
         let job = u64::from(job_low) | (u64::from(job_high) << 32);
         let identity = Identity { job, owner: PeerId(owner), epoch: Epoch(epoch) };
         // Also holds the stated length against what it must be.
-        let whole =
-            words == fields(geometry, identity, start) && (!WAKES || awake_value(asleep) == awake(geometry));
-        if !whole || owner >= peers || epoch == 0 || len < geometry.inbox_bytes() {
+        let is_whole = words == fields(geometry, identity, start);
+        if !is_whole || owner >= peers || epoch == 0 || len < geometry.inbox_bytes() {
             return Err(Cause::BadRegion);
         }
         Ok((geometry, identity, start))
     }
 }
 
-/// Returns the value of `asleep` while the owner is awake.
-pub(super) const fn awake(geometry: Geometry) -> u32 {
-    if geometry.bell_lines() > 0 { HAS_DOORBELLS } else { 0 }
-}
-
 /// The header's words after the magic number that stay.
 fn fields(geometry: Geometry, identity: Identity, start: u32) -> [u32; FIELDS] {
-    let Geometry { peers, slots, blocks, block_bytes, sets } = geometry;
+    let Geometry { peers, slots, lanes, blocks, block_bytes, sets } = geometry;
     let Identity { job, owner, epoch } = identity;
     let bytes = geometry.inbox_bytes() as u64;
     let (low, high) = (bytes as u32, (bytes >> 32) as u32);
     let (job_low, job_high) = (job as u32, (job >> 32) as u32);
-    [VERSION, peers, slots, blocks, block_bytes, low, high, job_low, job_high, owner.0, epoch.0, start, sets]
+    let each = lanes << 16 | blocks;
+    [VERSION, peers, slots, each, block_bytes, low, high, job_low, job_high, owner.0, epoch.0, start, sets]
 }

@@ -39,7 +39,7 @@ unsafe impl Sync for Inbox {}
 unsafe impl Send for Inbox {}
 
 fn fields() -> (Geometry, Identity, u32) {
-    let geometry = Geometry { peers: 3, slots: 4, blocks: 2, block_bytes: 64, sets: 0 };
+    let geometry = Geometry { peers: 3, slots: 4, lanes: 32, blocks: 2, block_bytes: 64, sets: 0 };
     let identity = Identity { job: 1 << 40 | 5, owner: PeerId(2), epoch: Epoch(9) };
     (geometry, identity, START)
 }

@@ -9,6 +9,8 @@ use super::cursor::Cursor;
 use super::geometry::{PING_PONG_SLOTS, SLOT_BYTES};
 use super::memory::{Announced, Credit, Slot, SlotHead, ask_for};
 use super::outgoing::USES_PING_PONG;
+#[cfg(target_pointer_width = "64")]
+use super::path::PathRecord;
 use super::ring::{Exact, LanePlace, Orders};
 use crate::sync::Ordering;
 
@@ -22,6 +24,9 @@ pub(super) enum NextMessage<'a> {
     Block(u32, u32, SlotHead),
     /// A message in a block of the opposite lane: its index and length, both valid.
     Lent(u32, u32, SlotHead),
+    /// A record.
+    #[cfg(target_pointer_width = "64")]
+    Record(PathRecord, SlotHead),
     /// A message that cannot be.
     Fault(Malformed),
 }
@@ -92,22 +97,6 @@ impl<O: Orders> Incoming<O> {
         self.next.position()
     }
 
-    /// Returns true if a doorbell says that messages stand here.
-    ///
-    /// A sender's doorbell is its tail position, stored after each message and never cleared: there
-    /// is no clearing that a ring could be lost to.
-    ///
-    /// # Errors
-    /// [`Malformed::Credit`] if it claims more messages than there are slots.
-    pub(super) fn is_rung(&self, bell: u32) -> Result<bool, Malformed> {
-        // Behind by one is possible: the message was seen in the ring before its doorbell was.
-        let ahead = bell.wrapping_sub(self.next.position()) as i32;
-        if ahead > i32::from(self.next.size) {
-            return Err(Malformed::Credit);
-        }
-        Ok(ahead > 0)
-    }
-
     /// Looks at the slot of the next message, and at nothing else. `block_bytes` is the largest
     /// length of a message in a block.
     #[inline(always)]
@@ -145,6 +134,14 @@ impl<O: Orders> Incoming<O> {
                     NextMessage::Lent(block, len, head)
                 } else {
                     NextMessage::Fault(Malformed::Length)
+                }
+            }
+            #[cfg(target_pointer_width = "64")]
+            Announced::Record => {
+                // SAFETY: as of the head.
+                match PathRecord::parse(unsafe { slot.block_len() }) {
+                    Some(record) => NextMessage::Record(record, head),
+                    None => NextMessage::Fault(Malformed::Control),
                 }
             }
             Announced::Nonsense => NextMessage::Fault(Malformed::Length),

@@ -6,7 +6,7 @@ use core::{fmt, ptr};
 use aldis_hal::cause::Malformed;
 
 use super::distance::{Gauge, LaneDistance};
-use super::geometry::BELLS_A_LINE;
+use super::path::PeerPath;
 use super::ring::{Incoming, RingSender};
 
 /// The state of a lane: what can be done over it.
@@ -23,7 +23,7 @@ pub(super) enum LaneState {
 }
 
 /// This rank's state towards one peer: four cache lines, for sending, receiving, what is less
-/// common, and doorbells. The memory is the caller's; its contents are the transport's.
+/// common, and the shared inboxes. The memory is the caller's; its contents are the transport's.
 #[repr(C, align(64))]
 pub struct Lane {
     pub(super) outgoing: RingSender,
@@ -41,18 +41,13 @@ pub struct Lane {
     hot: bool,
     /// The first set of control slots in the peer's inbox; null while closed.
     pub(super) sets: *const u8,
-    /// Polls in a row that found the ring empty; counted only where there are doorbells.
+    /// Polls in a row that found the ring empty; counted only where lanes are fewer than peers.
     pub(super) idle: u32,
     /// The distance of the peer's core.
     pub(super) distance: LaneDistance,
-    /// The doorbells of one line as last read: of line number `n`, whichever peer lane `n` is for.
-    pub(super) bells: BellLine,
+    /// The way that messages take, where lanes are fewer than peers.
+    pub(super) path: PeerPath,
 }
-
-/// A doorbell line as last read, on a line of its own.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-pub(super) struct BellLine(pub(super) [u32; BELLS_A_LINE as usize]);
 
 // On a 64-bit machine, as `Lane`'s documentation says.
 const _: () = {
@@ -75,7 +70,7 @@ impl Lane {
         previous: 0,
         idle: 0,
         distance: LaneDistance::UNKNOWN,
-        bells: BellLine([0; BELLS_A_LINE as usize]),
+        path: PeerPath::EMPTY,
     };
 
     /// Returns true if there is what is waited for.
@@ -108,6 +103,7 @@ impl Lane {
         self.outgoing = RingSender::CLOSED;
         self.incoming = Incoming::CLOSED;
         self.sets = ptr::null();
+        self.path.close();
         self.state = state;
     }
 }

@@ -20,7 +20,7 @@ pub(super) struct Slot {
     pub(super) sequence: Word,
     /// The head: what stands here, and what comes next.
     head: UnsafeCell<u32>,
-    /// The message if it is short, 8-byte aligned; the length of one in a block.
+    /// The message if it is short, 8-byte aligned; the length of one in a block; a record.
     payload: UnsafeCell<[u64; SHORT_BYTES as usize / 8]>,
 }
 
@@ -150,7 +150,8 @@ impl Slot {
 /// |---|---|
 /// | 0..16 | the sender's own position in the opposite lane, modulo 2^16: credit |
 /// | 16..24 | the length of a short message, or the index of a block |
-/// | 24..29 | zero |
+/// | 24..28 | zero |
+/// | 28 | a record stands in the slot |
 /// | 29 | the block is one of the opposite lane, lent for this answer |
 /// | 30 | the next message will stand in a ping-pong slot |
 /// | 31 | the message stands in a block |
@@ -165,6 +166,9 @@ pub(super) enum Announced {
     Block(u32),
     /// A message in the block of this index of the opposite lane.
     Lent(u32),
+    /// A record.
+    #[cfg(target_pointer_width = "64")]
+    Record,
     /// A head that cannot be.
     Nonsense,
 }
@@ -173,12 +177,16 @@ impl SlotHead {
     const BLOCK: u32 = 1 << 31;
     const HOME: u32 = 1 << 30;
     const LENT: u32 = 1 << 29;
+    #[cfg(target_pointer_width = "64")]
+    const RECORD: u32 = 1 << 28;
     /// The flag that says nothing about this message; where there are no ping-pong slots, none.
     const NEXT: u32 = if PING_PONG_SLOTS != 0 { Self::HOME } else { 0 };
     const WHAT: u32 = 16;
     const WHAT_MAX: u32 = 0xFF;
     /// The flags of a message in a block, above its number.
     const IN_BLOCK: u32 = Self::BLOCK >> Self::WHAT;
+    #[cfg(target_pointer_width = "64")]
+    const IS_RECORD: u32 = Self::RECORD >> Self::WHAT;
     const IN_LENT: u32 = (Self::BLOCK | Self::LENT) >> Self::WHAT;
 
     /// A short message of `len` bytes, from a sender that has consumed up to `consumed`.
@@ -199,6 +207,12 @@ impl SlotHead {
         Self(Self::block(block, consumed).0 | Self::LENT)
     }
 
+    /// A record.
+    #[cfg(target_pointer_width = "64")]
+    pub(super) const fn record(consumed: u32) -> Self {
+        Self((consumed & 0xFFFF) | Self::RECORD)
+    }
+
     /// This head with the place where the next message will stand.
     #[inline(always)]
     pub(super) const fn before(self, home: bool) -> Self {
@@ -213,6 +227,8 @@ impl SlotHead {
             return Announced::Short(what);
         }
         match what & !Self::WHAT_MAX {
+            #[cfg(target_pointer_width = "64")]
+            Self::IS_RECORD if what == Self::IS_RECORD => Announced::Record,
             Self::IN_BLOCK => Announced::Block(what & Self::WHAT_MAX),
             Self::IN_LENT if PING_PONG_SLOTS != 0 => Announced::Lent(what & Self::WHAT_MAX),
             _ => Announced::Nonsense,

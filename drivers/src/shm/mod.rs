@@ -11,10 +11,10 @@
 //! | header: magic, version, [`Geometry`], length, [`Identity`] | 56 | the owner ([`format()`]) |
 //! | sleepers of the node that wait for slots, in the inbox of its rank 0 | 4 | all ranks |
 //! | the word of an owner that sleeps | 4 | the owner, and who wakes it |
-//! | doorbells, a `u32` a sender; only above 16 ranks | 64 for each 16 | each its sender |
-//! | per sender: ring of `slots` slots, and two ping-pong slots | 128 each | the sender |
-//! | per sender: credit line | 128 | the owner |
-//! | per sender: `blocks` blocks | `block_bytes` each | the sender, and the owner its answers |
+//! | shared inbox, if lanes are fewer than peers: flags; slots | 640; a block each | all |
+//! | per lane: ring of `slots` slots, and two ping-pong slots | 128 each | the sender |
+//! | per lane: credit line | 128 | the owner |
+//! | per lane: `blocks` blocks | `block_bytes` each | the sender, and the owner its answers |
 //! | per set: progress, slots, probe, chunks | 128; 8320 each; 512; chunk bytes | the owner |
 //!
 //! All control words are little-endian and 32 bits wide, so that a Cortex-M and a server can share
@@ -31,10 +31,17 @@
 //! empty, and keep to two *ping-pong slots* in each direction, whose lines stay warm; and the
 //! answer to a message in a block is written into the same block.
 //!
-//! Up to [`Geometry::SCANNED_MAX`] ranks, poll looks at every ring, in turn. Above it looks at a
-//! poll set of hot lanes and at one doorbell line (16 senders) a poll; a doorbell that has moved on
-//! brings its lane into the poll set and some hundred idle looks take it out. A doorbell is its
-//! sender's position: it is never cleared, so no wake-up can be lost between ringing and clearing.
+//! Poll looks at the ring of every lane that is in use, in turn.
+//!
+//! # More ranks than lanes
+//!
+//! A rank has at most [`Geometry::LANES_MAX`] lanes. Where each peer has one, that is all there is.
+//! Where there are more peers each rank has one *shared inbox* besides, of 64 slots, in which all
+//! may write, and lends its lanes to those that talk to it most: the memory of a node is
+//! proportional to its ranks. Module `inbox` has the shared inbox, its bounds and its fairness;
+//! module `path` how a pair of ranks goes over to a lane and back without a message overtaking
+//! another. A sender that is killed while it writes costs the inbox a slot, and nobody waits for
+//! it. The lane of a peer that is lost stays with it, since that may write there still.
 //!
 //! # Control slots
 //!
@@ -55,7 +62,7 @@
 //!
 //! # What is validated
 //!
-//! Headers when a region is opened; of a sender: sequence, block, length, doorbell; of a receiver:
+//! Headers when a region is opened; of a sender: sequence, block, length, record; of a receiver:
 //! positions and blocks returned; of control slots: sequence, and how far ahead chunks are. A value
 //! that cannot be ends the lane: the loss is reported to the sink and posts answer
 //! [`Cause::PeerDead`](aldis_hal::Cause::PeerDead). What cannot be found is memory that changes
@@ -69,11 +76,14 @@ mod cursor;
 mod distance;
 mod geometry;
 mod header;
+#[cfg(target_pointer_width = "64")]
+mod inbox;
 mod incoming;
 #[cfg(not(loom))]
 mod lane;
 mod memory;
 mod outgoing;
+mod path;
 #[cfg(not(loom))]
 mod poll_set;
 #[cfg(not(loom))]
@@ -81,6 +91,9 @@ mod region;
 mod ring;
 #[cfg(not(loom))]
 mod sets;
+#[cfg(not(loom))]
+#[cfg(target_pointer_width = "64")]
+mod shared;
 mod sleep;
 #[cfg(not(loom))]
 mod transport;
@@ -94,6 +107,9 @@ mod control_slot_models;
 #[cfg(test)]
 #[cfg(loom)]
 mod header_models;
+#[cfg(test)]
+#[cfg(loom)]
+mod inbox_models;
 #[cfg(test)]
 #[cfg(loom)]
 mod models;

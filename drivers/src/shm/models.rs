@@ -12,8 +12,8 @@ use loom::thread;
 
 use super::geometry::PING_PONG_SLOTS;
 use super::memory::{Credit, Short, Slot, SlotHead};
-use super::ring::{Exact, Incoming, LanePlace, NextMessage, Orders, RingSender, read_bell};
-use super::sleep::{Alarm, HAS_DOORBELLS};
+use super::ring::{Exact, Incoming, LanePlace, NextMessage, Orders, RingSender};
+use super::sleep::Alarm;
 use crate::sync::{Ordering, UnsafeCell, Word};
 
 /// Declares a twin of [`Exact`] with one order relaxed.
@@ -31,8 +31,6 @@ mutant! {
     ReceiveRelaxed: RECEIVE,
     ReturnRelaxed: RETURN,
     CollectRelaxed: COLLECT,
-    RingRelaxed: RING,
-    ReadBellRelaxed: READ_BELL,
 }
 
 /// A twin of [`Exact`] that uses the ping-pong slots at once.
@@ -48,12 +46,9 @@ const BLOCKS: u32 = 2;
 pub(super) struct ModelLane {
     slots: Vec<Slot>,
     credit: Credit,
-    /// The word of sleep, and the doorbell behind it.
-    words: [Word; 2],
+    asleep: Word,
     blocks: Vec<UnsafeCell<u32>>,
     start: u32,
-    /// True if the lane has a doorbell.
-    rings: bool,
 }
 
 // SAFETY: the models' sender and receiver keep the protocol; that they do is what loom checks at
@@ -63,20 +58,19 @@ unsafe impl Sync for ModelLane {}
 unsafe impl Send for ModelLane {}
 
 impl ModelLane {
-    fn new(slots: u32, start: u32, rings: bool) -> Self {
-        Self::with_blocks(BLOCKS, slots, start, rings)
+    fn new(slots: u32, start: u32) -> Self {
+        Self::with_blocks(BLOCKS, slots, start)
     }
 
-    pub(super) fn with_blocks(blocks: u32, slots: u32, start: u32, rings: bool) -> Self {
+    pub(super) fn with_blocks(blocks: u32, slots: u32, start: u32) -> Self {
         Self {
             slots: (0..slots + PING_PONG_SLOTS)
                 .map(|slot| Slot::new(if slot < slots { start } else { 0 }))
                 .collect(),
             credit: Credit::new(start),
-            words: [Word::new(if rings { HAS_DOORBELLS } else { 0 }), Word::new(start)],
+            asleep: Word::new(0),
             blocks: (0..blocks).map(|_| UnsafeCell::new(0)).collect(),
             start,
-            rings,
         }
     }
 
@@ -84,8 +78,7 @@ impl ModelLane {
         LanePlace {
             slots: self.slots.as_ptr(),
             credit: &raw const self.credit,
-            asleep: self.words.as_ptr(),
-            bell_at: [self.rings.into()],
+            asleep: &raw const self.asleep,
             size: self.slots.len() as u32 - PING_PONG_SLOTS,
             blocks: self.blocks.len() as u32,
             start: self.start,
@@ -103,7 +96,7 @@ impl ModelLane {
     }
 
     pub(super) fn asleep(&self) -> &Word {
-        &self.words[0]
+        &self.asleep
     }
 
     pub(super) fn write_block(&self, block: u32, value: u32) {
@@ -186,6 +179,7 @@ fn look<O: Orders>(end: &Incoming<O>, number: u32) -> Option<SlotHead> {
             Some(head)
         }
         NextMessage::Block(..) | NextMessage::Lent(..) => panic!("no blocks here"),
+        NextMessage::Record(..) => panic!("no records here"),
         NextMessage::Fault(what) => panic!("{what}"),
     }
 }
@@ -220,17 +214,17 @@ mod ring {
 
     #[test]
     fn is_a_queue() {
-        explore(|| ModelLane::new(2, 0, false), send::<Exact>, receive::<Exact>);
+        explore(|| ModelLane::new(2, 0), send::<Exact>, receive::<Exact>);
     }
 
     #[test]
     fn is_a_queue_where_positions_wrap() {
-        explore(|| ModelLane::new(2, u32::MAX - 1, false), send::<Exact>, receive::<Exact>);
+        explore(|| ModelLane::new(2, u32::MAX - 1), send::<Exact>, receive::<Exact>);
     }
 
     #[test]
     fn needs_each_of_its_orders() {
-        let shared = || ModelLane::new(2, 0, false);
+        let shared = || ModelLane::new(2, 0);
         assert!(fails(shared, send::<SendRelaxed>, receive::<SendRelaxed>));
         assert!(fails(shared, send::<ReceiveRelaxed>, receive::<ReceiveRelaxed>));
         assert!(fails(shared, send::<ReturnRelaxed>, receive::<ReturnRelaxed>));
@@ -241,7 +235,7 @@ mod ring {
     fn needs_its_home_slots_free() {
         // More slots than ping-pong slots: the credit of the ring does not hold a hasty sender
         // back.
-        assert!(fails(|| ModelLane::new(4, 0, false), send::<Hasty>, receive::<Hasty>));
+        assert!(fails(|| ModelLane::new(4, 0), send::<Hasty>, receive::<Hasty>));
     }
 }
 
@@ -291,6 +285,7 @@ mod answers {
                     break (head, Some(block));
                 }
                 NextMessage::Block(..) | NextMessage::Lent(..) => panic!("another length"),
+                NextMessage::Record(..) => panic!("no records here"),
                 NextMessage::Fault(what) => panic!("{what}"),
             }
         };
@@ -319,8 +314,7 @@ mod answers {
         let mut builder = Builder::new();
         builder.preemption_bound = Some(4);
         builder.check(move || {
-            let both =
-                Arc::new(Both { there: ModelLane::new(4, 0, false), back: ModelLane::new(4, 0, false) });
+            let both = Arc::new(Both { there: ModelLane::new(4, 0), back: ModelLane::new(4, 0) });
             let theirs = Arc::clone(&both);
             let thread = thread::spawn(move || spawned(&theirs));
             own(&both);
@@ -386,7 +380,7 @@ mod blocks {
 
     fn shared() -> ModelLane {
         // Four slots, so that it is blocks, not slots, that are waited for.
-        ModelLane::new(4, u32::MAX, false)
+        ModelLane::new(4, u32::MAX)
     }
 
     #[test]
@@ -400,55 +394,5 @@ mod blocks {
         assert!(fails(shared, send::<ReceiveRelaxed>, receive::<ReceiveRelaxed>));
         assert!(fails(shared, send::<ReturnRelaxed>, receive::<ReturnRelaxed>));
         assert!(fails(shared, send::<CollectRelaxed>, receive::<CollectRelaxed>));
-    }
-}
-
-mod doorbell {
-    //! A lane that poll does not look at until its doorbell has changed: a changed doorbell finds
-    //! its message in the ring, and after the last message no change remains unseen.
-
-    use super::*;
-
-    const MESSAGES: u32 = 3;
-
-    fn send<O: Orders>(shared: &ModelLane) {
-        let mut end = shared.outgoing::<O>();
-        for number in 0..MESSAGES {
-            send_short(&mut end, number);
-        }
-    }
-
-    /// Looks at the ring only when the doorbell has changed, and only until it is empty: it is cold
-    /// at once.
-    fn receive<O: Orders>(shared: &ModelLane) {
-        let mut end = shared.incoming::<O>();
-        let (mut heard, mut number) = (shared.start, 0);
-        while number < MESSAGES {
-            let Some(bell) = read_bell::<O>(&shared.words[1], &mut heard) else {
-                thread::yield_now();
-                continue;
-            };
-            // Behind is possible: its message was seen in the ring before.
-            let mut expected = end.is_rung(bell).unwrap();
-            while let Some(head) = look(&end, number) {
-                end.advance(head, None);
-                (number, expected) = (number + 1, false);
-            }
-            end.settle();
-            assert!(!expected, "the doorbell rang before its message was there");
-        }
-    }
-
-    #[test]
-    fn loses_no_wake_up() {
-        explore(|| ModelLane::new(4, u32::MAX, true), send::<Exact>, receive::<Exact>);
-        explore(|| ModelLane::new(2, 0, true), send::<Exact>, receive::<Exact>);
-    }
-
-    #[test]
-    fn needs_each_of_its_orders() {
-        let shared = || ModelLane::new(4, u32::MAX, true);
-        assert!(fails(shared, send::<RingRelaxed>, receive::<RingRelaxed>));
-        assert!(fails(shared, send::<ReadBellRelaxed>, receive::<ReadBellRelaxed>));
     }
 }

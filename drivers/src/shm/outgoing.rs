@@ -8,6 +8,8 @@ use aldis_hal::cause::Malformed;
 use super::cursor::Cursor;
 use super::geometry::{PING_PONG_SLOTS, SLOT_BYTES};
 use super::memory::{Credit, Short, Slot, SlotHead};
+#[cfg(target_pointer_width = "64")]
+use super::path::PathRecord;
 use super::ring::{Exact, LanePlace, Orders};
 use super::sleep::{Alarm, WAKES};
 use crate::sync::{Ordering, Word, light_fence};
@@ -29,18 +31,15 @@ pub(super) const USES_PING_PONG: bool = cfg!(target_pointer_width = "64") && PIN
 pub(super) struct RingSender<O = Exact> {
     slots: *const Slot,
     credit: *const Credit,
-    /// The word by which the receiver tells that it sleeps; doorbells follow it. Where none sleeps,
-    /// this lane's doorbell, or null.
+    /// The word by which the receiver tells that it sleeps.
     asleep: *const Word,
     /// The place of the next message. Without slots while closed: there is no room then and no
     /// pointer is followed.
     next: Cursor,
     /// The receiver's position as last known.
     consumed: u32,
-    /// The number of words from there to this lane's doorbell; zero if there are none.
-    bell_at: [u16; WAKES as usize],
-    /// Blocks that there are fewer than [`BLOCKS_MAX`](super::Geometry::BLOCKS_MAX).
-    blocks_short: u8,
+    /// A bit for each block there is.
+    block_mask: u32,
     /// Toggled when a block is taken.
     taken: u32,
     /// The receiver's toggles as last read.
@@ -63,8 +62,7 @@ impl<O> RingSender<O> {
         asleep: ptr::null(),
         next: Cursor::CLOSED,
         consumed: 0,
-        bell_at: [0; WAKES as usize],
-        blocks_short: 0,
+        block_mask: 0,
         taken: 0,
         released: 0,
         clear: 0,
@@ -81,15 +79,15 @@ impl<O: Orders> RingSender<O> {
     /// The place stays valid until this end is closed or dropped, this is its only sender, and its
     /// receiver keeps the protocol.
     pub(super) unsafe fn open(place: LanePlace) -> Self {
-        let LanePlace { slots, credit, asleep, bell_at, size, blocks, start } = place;
+        let LanePlace { slots, credit, asleep, size, blocks, start } = place;
+        let block_mask = u32::MAX >> (32 - blocks.clamp(1, 32));
         Self {
             slots,
             credit,
             asleep,
             next: Cursor::new(size, start),
             consumed: start,
-            bell_at,
-            blocks_short: 32 - blocks.clamp(1, 32) as u8,
+            block_mask,
             ..Self::CLOSED
         }
     }
@@ -116,7 +114,7 @@ impl<O: Orders> RingSender<O> {
     #[inline(always)]
     pub(super) fn free_block(&self) -> Option<u32> {
         let in_use = if USES_PING_PONG && self.under_way() == 0 { 0 } else { self.taken ^ self.released };
-        let free = !in_use & (u32::MAX >> (self.blocks_short & 31));
+        let free = !in_use & self.block_mask;
         (free != 0).then(|| free.trailing_zeros())
     }
 
@@ -126,40 +124,41 @@ impl<O: Orders> RingSender<O> {
         self.credit.cast::<u8>().cast_mut().wrapping_add(SLOT_BYTES as usize)
     }
 
-    /// The word by which the receiver tells that it sleeps, of an open end.
+    /// An end that leads to no lane, of a receiver that says by this word that it sleeps.
+    ///
+    /// # Safety
+    /// As of [`open`](Self::open), of the word.
+    #[cfg(target_pointer_width = "64")]
+    pub(super) const unsafe fn shut(asleep: *const Word) -> Self {
+        Self { asleep, ..Self::CLOSED }
+    }
+
+    /// This end without its lane.
+    #[cfg(target_pointer_width = "64")]
+    pub(super) const fn without_lane(&self) -> Self {
+        Self { asleep: self.asleep, ..Self::CLOSED }
+    }
+
+    /// Returns true if this end leads to a lane.
+    #[cfg(target_pointer_width = "64")]
+    pub(super) const fn is_open(&self) -> bool {
+        self.next.size != 0
+    }
+
+    /// The word by which the receiver tells that it sleeps, of an end that is not closed.
     pub(super) fn asleep(&self) -> Option<&Word> {
-        // SAFETY: not null, so the end is open, and `open`'s caller vouched for the place.
+        // SAFETY: not null, so the caller of `open` or `shut` vouched for the place.
         (!self.asleep.is_null()).then(|| unsafe { &*self.asleep })
     }
 
     /// Wakes the receiver if it sleeps, after a store that it may wait for.
+    #[cold]
+    #[inline(never)]
     pub(super) fn rouse(&self, alarm: Alarm) {
         light_fence(O::FENCED);
         if WAKES && let Some(asleep) = self.asleep() {
             alarm.rouse(asleep);
         }
-    }
-
-    /// Rings the doorbell, where there are any.
-    #[inline(always)]
-    fn ring(&self) {
-        let (bell, rings) = match self.bell_at.first() {
-            Some(&at) => (self.asleep.wrapping_add(at.into()), at != 0),
-            None => (self.asleep, !self.asleep.is_null()),
-        };
-        if rings {
-            // SAFETY: there are doorbells, and this one is of the lane that `open`'s caller vouched
-            // for.
-            unsafe { (*bell).store(self.next.position(), O::RING) };
-        }
-    }
-
-    /// Does what a message's receiver has asked for: rings the doorbell, and wakes it.
-    #[cold]
-    #[inline(never)]
-    fn alert(&self, alarm: Alarm) {
-        self.ring();
-        self.rouse(alarm);
     }
 
     /// The word of the credit line that is written last, of an open end.
@@ -332,6 +331,14 @@ impl<O: Orders> Claim<'_, O> {
         self.announce(SlotHead::lent(block, consumed), 0, alarm);
     }
 
+    /// Sends a record, in the order of the messages.
+    #[cfg(target_pointer_width = "64")]
+    pub(super) fn send_record(self, record: PathRecord, consumed: u32, alarm: &Alarm) {
+        // SAFETY: as in `send_block`.
+        unsafe { (*self.slot).set_block_len(record.word()) };
+        self.announce(SlotHead::record(consumed), 0, alarm);
+    }
+
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn announce(self, head: SlotHead, taken: u32, alarm: &Alarm) {
@@ -357,12 +364,12 @@ impl<O: Orders> Claim<'_, O> {
             end.take_lines();
         }
         if !WAKES {
-            return end.ring();
+            return;
         }
         light_fence(O::FENCED);
         // SAFETY: the end is open, as above.
         if unsafe { (*end.asleep).load(Ordering::Relaxed) } != 0 {
-            end.alert(*alarm);
+            end.rouse(*alarm);
         }
     }
 }

@@ -1,13 +1,11 @@
-//! The choice of the lanes that a poll looks at: those of the poll set, those whose doorbell has
-//! rung, and those that wait for credit.
+//! The choice of the lanes that a poll looks at: those of the poll set, and those that wait for
+//! credit.
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Again, Cause, PeerId, Refusal, Sink};
 
-use super::geometry::sender_at;
-use super::lane::{BellLine, LaneState};
-use super::sleep::{WAKES, is_asleep};
-use super::transport::Shm;
+use super::lane::LaneState;
+use super::transport::{Halt, Shm};
 
 impl Shm<'_> {
     /// Returns the reason why nothing can be sent over a lane, whatever is waited for.
@@ -57,13 +55,16 @@ impl Shm<'_> {
             if lane.state == LaneState::Open && lane.refresh(&self.gauge).is_err() {
                 lane.close(LaneState::Broken);
             }
-            match lane.state {
+            let state = lane.state;
+            match state {
                 LaneState::Broken => {
                     lane.state = LaneState::Closed;
                     self.poll_set.remove(self.lanes, index);
                     sink.lost(PeerId(index), Cause::Malformed(Malformed::Credit));
                 }
                 LaneState::Open if lane.has_room() => sink.ready(PeerId(index)),
+                #[cfg(target_pointer_width = "64")]
+                LaneState::Open if self.has_room_in_inbox(index) => sink.ready(PeerId(index)),
                 LaneState::Open => {
                     self.waiting.push(self.lanes, index);
                     continue;
@@ -75,40 +76,19 @@ impl Shm<'_> {
         events
     }
 
-    /// Looks at one line of doorbells, the next in turn, or at all of them if this rank is about to
-    /// sleep.
-    #[inline(never)]
-    pub(super) fn poll_bells(&mut self) {
-        let sleeps = WAKES && self.inbox.header.first().is_some_and(|header| is_asleep(&header.asleep));
-        for _ in 0..if sleeps { self.bell_lines } else { 1 } {
-            self.poll_bell_line();
-        }
-    }
-
-    /// Looks at the next line of doorbells, and brings the lanes they belong to into the poll set.
-    fn poll_bell_line(&mut self) {
-        let line = self.bell_turn;
-        self.bell_turn = if line + 1 < self.bell_lines { line + 1 } else { 0 };
-        let Some(BellLine(mut bells)) = self.lanes.get(line as usize).map(|lane| lane.bells) else { return };
-        let mut changed = false;
-        for (place, bell) in self.inbox.bells(line, &mut bells) {
-            let index = sender_at(self.inbox.identity.owner, place).0.wrapping_add(self.first);
-            let open = self.lanes.get_mut(index as usize).filter(|lane| lane.state == LaneState::Open);
-            match open.map(|lane| (lane.incoming.is_rung(bell), lane)) {
-                Some((Ok(true), _)) => self.poll_set.insert(self.lanes, index),
-                Some((Err(_), lane)) => {
-                    // Reported, as an event within the budget, by the next poll.
-                    lane.close(LaneState::Broken);
-                    self.poll_set.remove(self.lanes, index);
-                    self.waiting.push(self.lanes, index);
-                }
-                Some((Ok(false), _)) | None => {}
-            }
-            changed = true;
-        }
-        if changed && let Some(lane) = self.lanes.get_mut(line as usize) {
-            lane.bells = BellLine(bells);
-        }
+    /// Acts on what a burst has ended with; returns the events.
+    #[inline(always)]
+    pub(super) fn end_burst<S: Sink>(&mut self, index: u32, halt: Halt, sink: &mut S) -> u32 {
+        let what = match halt {
+            Halt::Fault(what) => what,
+            #[cfg(target_pointer_width = "64")]
+            Halt::Record(record) => match self.take_record(index, record, true) {
+                Ok(()) => return 0,
+                Err(what) => what,
+            },
+        };
+        self.fail(index, what, sink);
+        1
     }
 
     /// Ends a lane whose peer broke the protocol.

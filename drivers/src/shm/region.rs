@@ -3,16 +3,18 @@
 
 use core::fmt;
 use core::marker::PhantomData;
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 
 use aldis_hal::{Cause, Epoch, PeerId};
 
 use super::control_slots::{self, Own, Theirs};
-use super::geometry::{BELLS_A_LINE, Geometry, Identity, PING_PONG_SLOTS, SLOT_BYTES, SetSizes, place_of};
+use super::geometry::{Geometry, Identity, PING_PONG_SLOTS, SLOT_BYTES, SetSizes, place_of};
 use super::header::{self, InboxHeader};
+#[cfg(target_pointer_width = "64")]
+use super::inbox::{InboxControl, InboxPlace};
 use super::lane::Lane;
 use super::memory::{Credit, Slot};
-use super::ring::{Exact, Incoming, LanePlace, RingSender, read_bell};
+use super::ring::{Incoming, LanePlace, RingSender};
 use super::sleep::WAKES;
 use crate::sync::{Ordering, Word};
 
@@ -136,23 +138,9 @@ impl<'m> Inbox<'m> {
         Ok(Self { region, geometry, identity, start, header, set_sizes })
     }
 
-    /// Returns the place of `sender`'s lane. `sender` is a rank of the geometry other than the
-    /// owner.
-    fn lane(&self, sender: PeerId) -> LanePlace {
-        let place = place_of(self.identity.owner, sender);
-        let memory = self.memory();
-        let Geometry { slots: size, blocks, .. } = self.geometry;
-        let (slots, credit, asleep) = (memory.slots(place), memory.credit(place), memory.asleep());
-        let bell = (self.geometry.bell_lines() > 0).then_some(place);
-        let bell_at = core::array::from_fn(|_| bell.map_or(0, |place| place as u16 + 1));
-        // A sender that wakes no rank needs the doorbell alone.
-        let asleep = if WAKES { asleep } else { bell.map_or(ptr::null(), |place| memory.bell_word(place)) };
-        LanePlace { slots, credit, asleep, bell_at, size, blocks, start: self.start }
-    }
-
     /// The sending end of `sender`'s lane in this inbox; `None` for a rank without a lane.
     pub(super) fn outgoing(&self, sender: PeerId) -> Option<RingSender> {
-        let place = self.checked(sender)?;
+        let place = self.memory().lane(self.place_of(sender)?, self.start);
         // SAFETY: `open` found the region long enough for its geometry, of which `sender` has a
         // lane; `Region::new`'s caller vouched for the memory and its users for `'m`, which the
         // user of the end keeps.
@@ -161,13 +149,15 @@ impl<'m> Inbox<'m> {
 
     /// The receiving end of `sender`'s lane in this inbox; `None` for a rank without a lane.
     pub(super) fn incoming(&self, sender: PeerId) -> Option<Incoming> {
-        let place = self.checked(sender)?;
+        let place = self.memory().lane(self.place_of(sender)?, self.start);
         // SAFETY: as in `outgoing`.
         Some(unsafe { Incoming::open(place) })
     }
 
-    fn checked(&self, sender: PeerId) -> Option<LanePlace> {
-        (sender.0 < self.geometry.peers && sender != self.identity.owner).then(|| self.lane(sender))
+    /// The place of the lane of `sender`, a rank of the geometry other than the owner.
+    fn place_of(&self, sender: PeerId) -> Option<u32> {
+        let is_other = sender.0 < self.geometry.peers && sender != self.identity.owner;
+        is_other.then(|| place_of(self.identity.owner, sender))
     }
 
     /// The first set of control slots.
@@ -212,11 +202,6 @@ impl<'m> Inbox<'m> {
         if set < self.geometry.sets { Some(place_of_set(*sizes, sets, set)) } else { None }
     }
 
-    /// The value of the owner's word of sleep while it is awake.
-    pub(super) fn awake(&self) -> u32 {
-        header::awake(self.geometry)
-    }
-
     fn memory(&self) -> InboxParts {
         InboxParts { start: self.region.start, geometry: self.geometry }
     }
@@ -225,24 +210,62 @@ impl<'m> Inbox<'m> {
     pub(super) fn start(&self) -> u32 {
         self.start
     }
+}
 
-    /// Reads the doorbells of one line: those that have changed since they were `heard`, each with
-    /// its place.
-    #[inline]
-    pub(super) fn bells<'h>(
-        &self,
-        line: u32,
-        heard: &'h mut [u32; BELLS_A_LINE as usize],
-    ) -> impl Iterator<Item = (u32, u32)> + use<'h> {
+/// The parts that there are where lanes are fewer than peers.
+#[cfg(target_pointer_width = "64")]
+impl<'m> Inbox<'m> {
+    /// The region, by which a peer finds its way here.
+    pub(super) fn region(&self) -> *const u8 {
+        self.region.start.as_ptr()
+    }
+
+    /// The inbox of this region that all share.
+    pub(super) fn shared(&self) -> InboxPlace<'m> {
+        self.shared_at(self.region())
+    }
+
+    /// The inbox that all share in a region that was found right, of the same geometry.
+    fn shared_at(&self, region: *const u8) -> InboxPlace<'m> {
+        let control = region.wrapping_add(Geometry::SHARED_AT).cast::<InboxControl>();
+        let labels = region.wrapping_add(Geometry::SHARED_SLOTS_AT);
+        // SAFETY: callers have a region of this geometry, which has a shared inbox, that was found
+        // right and is mapped during `'m` (of a peer: as long as the lane is open, which is where
+        // its address comes from). It is made of atomics, and its users keep the protocol.
+        unsafe { InboxPlace::new(&*control, labels, self.geometry.shared_stride()) }
+    }
+
+    /// The inbox that all share of an open lane's peer.
+    pub(super) fn shared_of(&self, lane: &Lane) -> Option<InboxPlace<'m>> {
+        if lane.path.region.is_null() { None } else { Some(self.shared_at(lane.path.region)) }
+    }
+
+    /// The end of this inbox of a sender without a lane.
+    pub(super) fn shut(&self) -> RingSender {
+        // SAFETY: as in `outgoing`; the region begins with its header.
+        unsafe { RingSender::shut(self.memory().asleep()) }
+    }
+
+    /// Makes a lane of this rank's fresh, and returns its receiving end. No rank sends in it.
+    pub(super) fn fresh_lane(&self, place: u32) -> Option<Incoming> {
+        if place >= self.geometry.lane_count() {
+            return None;
+        }
         let memory = self.memory();
-        let there = if line < self.geometry.bell_lines() { BELLS_A_LINE } else { 0 };
-        let first = line.saturating_mul(BELLS_A_LINE);
-        (first..first + there).zip(heard).filter_map(move |(place, heard)| {
-            // SAFETY: the line is one of the geometry's, for which the region was found long
-            // enough, and it stays valid for `'m`, which outlives the borrow of the inbox's owner.
-            let bell = unsafe { &*memory.bell_word(place) };
-            read_bell::<Exact>(bell, heard).map(|bell| (place, bell))
-        })
+        memory.clear_lane(place, self.start);
+        // SAFETY: as in `outgoing`: the geometry has this lane.
+        Some(unsafe { Incoming::open(memory.lane(place, self.start)) })
+    }
+
+    /// The sending end of a fresh lane of a peer's; `None` if there are fewer.
+    pub(super) fn granted_lane(&self, lane: &Lane, place: u32) -> Option<RingSender> {
+        let start = NonNull::new(lane.path.region.cast_mut())?;
+        if place >= self.geometry.lane_count() {
+            return None;
+        }
+        let memory = InboxParts { start, geometry: self.geometry };
+        // SAFETY: as in `shared_at`, and the geometry has this lane.
+        Some(unsafe { RingSender::open(memory.lane(place, self.start)) })
     }
 }
 
@@ -266,41 +289,49 @@ impl InboxParts {
         self.at(self.geometry.credit_at(place)).cast()
     }
 
-    /// The header's last word, which the doorbells follow.
+    /// The header's last word.
     fn asleep(self) -> *const Word {
-        self.at(Geometry::BELLS_AT).cast::<Word>().wrapping_sub(1)
+        self.at(SLOT_BYTES as usize / 2).cast::<Word>().wrapping_sub(1)
     }
 
-    #[inline(always)]
-    fn bell_word(self, place: u32) -> *const Word {
-        self.at(Geometry::BELLS_AT).cast::<Word>().wrapping_add(place as usize)
+    /// Returns the place of a lane.
+    fn lane(self, place: u32, start: u32) -> LanePlace {
+        let Geometry { slots: size, blocks, .. } = self.geometry;
+        let (slots, credit, asleep) = (self.slots(place), self.credit(place), self.asleep());
+        LanePlace { slots, credit, asleep, size, blocks, start }
+    }
+
+    /// Sets every control word of a lane to the state before the first message at `start`. The
+    /// region was found long enough, and the geometry has this lane.
+    fn clear_lane(self, place: u32, start: u32) {
+        for slot in 0..self.geometry.slots as usize {
+            // SAFETY: a slot of a lane of the geometry, in a region that is long enough for it.
+            unsafe { (*self.slots(place).wrapping_add(slot)).sequence.store(start, Ordering::Relaxed) };
+        }
+        for home in self.geometry.slots..self.geometry.slots + PING_PONG_SLOTS {
+            // SAFETY: a ping-pong slot of the same lane.
+            let slot = unsafe { &*self.slots(place).wrapping_add(home as usize) };
+            slot.sequence.store(0, Ordering::Relaxed);
+        }
+        // SAFETY: the credit line of the same lane.
+        let credit = unsafe { &*self.credit(place) };
+        credit.consumed.store(start, Ordering::Relaxed);
+        credit.released.store(0, Ordering::Relaxed);
+        if PING_PONG_SLOTS != 0 {
+            credit.lends.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Sets every control word to the state before the first message at `start`. The region was
     /// found long enough.
     fn clear(self, start: u32) {
-        for place in 0..self.geometry.bell_lines() * BELLS_A_LINE {
-            // SAFETY: a word of the geometry's doorbell lines, in a region that is long enough for
-            // them.
-            unsafe { (*self.bell_word(place)).store(start, Ordering::Relaxed) };
+        #[cfg(target_pointer_width = "64")]
+        if self.geometry.is_shared() {
+            // SAFETY: the geometry has a shared inbox, and the region is long enough for it.
+            unsafe { (*self.at(Geometry::SHARED_AT).cast::<InboxControl>()).clear() };
         }
-        for place in 0..self.geometry.peers.saturating_sub(1) {
-            for slot in 0..self.geometry.slots as usize {
-                // SAFETY: a slot of a lane of the geometry, in a region that is long enough for it.
-                unsafe { (*self.slots(place).wrapping_add(slot)).sequence.store(start, Ordering::Relaxed) };
-            }
-            for home in self.geometry.slots..self.geometry.slots + PING_PONG_SLOTS {
-                // SAFETY: a ping-pong slot of the same lane.
-                let slot = unsafe { &*self.slots(place).wrapping_add(home as usize) };
-                slot.sequence.store(0, Ordering::Relaxed);
-            }
-            // SAFETY: the credit line of the same lane.
-            let credit = unsafe { &*self.credit(place) };
-            credit.consumed.store(start, Ordering::Relaxed);
-            credit.released.store(0, Ordering::Relaxed);
-            if PING_PONG_SLOTS != 0 {
-                credit.lends.store(0, Ordering::Relaxed);
-            }
+        for place in 0..self.geometry.lane_count() {
+            self.clear_lane(place, start);
         }
         let sets = self.at(self.geometry.sets_at() as usize);
         let place = |set| place_of_set(self.geometry.set_sizes(), sets, set);

@@ -1,4 +1,4 @@
-//! A lane: a ring of slots, a credit line, a pool of blocks and a doorbell word. Its two ends are
+//! A lane: a ring of slots, a credit line, and a pool of blocks. Its two ends are
 //! [`RingSender`] and [`Incoming`]. The loom models explore exactly this code.
 //!
 //! # The ring
@@ -70,7 +70,6 @@
 //! message: the credit in heads comes on top.
 
 use super::memory::{Credit, Slot};
-use super::sleep::WAKES;
 use crate::sync::{Ordering, Word};
 
 pub(super) use super::incoming::{Incoming, NextMessage};
@@ -87,10 +86,6 @@ pub(super) trait Orders {
     const RETURN: Ordering = Ordering::Release;
     /// The sender's loads of credit.
     const COLLECT: Ordering = Ordering::Acquire;
-    /// The sender's store of its doorbell: after the sequence.
-    const RING: Ordering = Ordering::Release;
-    /// The receiver's load of a doorbell.
-    const READ_BELL: Ordering = Ordering::Acquire;
     /// True if a sender uses a ping-pong slot only when all before are consumed.
     const PATIENT: bool = true;
     /// True if a sender leaves credit alone that is ahead of answers in its blocks.
@@ -111,26 +106,12 @@ pub(super) struct LanePlace {
     pub(super) slots: *const Slot,
     /// The credit line, in a pair of lines; the blocks follow it.
     pub(super) credit: *const Credit,
-    /// The last word of the inbox's header, by which its owner tells that it sleeps; where none
-    /// does, the lane's doorbell, or null.
+    /// The last word of the inbox's header, by which its owner tells that it sleeps.
     pub(super) asleep: *const Word,
-    /// The number of words from there to this lane's doorbell, if that is another.
-    pub(super) bell_at: [u16; WAKES as usize],
     /// Slots, a power of two, at least 2.
     pub(super) size: u32,
     /// Blocks, 1..=32.
     pub(super) blocks: u32,
     /// The first message's position.
     pub(super) start: u32,
-}
-
-/// Reads a doorbell: its value, if it has changed since it was last read.
-#[inline(always)]
-pub(super) fn read_bell<O: Orders>(bell: &Word, heard: &mut u32) -> Option<u32> {
-    let now = bell.load(O::READ_BELL);
-    if now == *heard {
-        return None;
-    }
-    *heard = now;
-    Some(now)
 }

@@ -26,28 +26,19 @@ use crate::sync::{AtomicU32, Ordering, Word, light_fence};
 /// hold the code.
 pub(super) const WAKES: bool = cfg!(target_pointer_width = "64");
 
-/// The bit of a rank that sleeps, or is about to.
+/// The word of a rank that sleeps, or is about to; zero is that of one that is awake.
 const ASLEEP: u32 = 1;
 
-/// The bit of a rank that reads doorbells, always set: a sender has more to do for it than to store
-/// a message.
-pub(super) const HAS_DOORBELLS: u32 = 2;
-
-/// The bits above those: the rank whose control slots the sleeper waits for, as its number on the
+/// The bits above that: the rank whose control slots the sleeper waits for, as its number on the
 /// node plus one; zero if it waits for none.
-const MISSING_AT: u32 = 2;
+const MISSING_AT: u32 = 1;
 
 /// The value of these bits if it waits for more than one.
 const SEVERAL: u32 = u32::MAX >> MISSING_AT;
 
 /// Returns true if this word's rank sleeps, or is about to.
 pub(super) fn is_asleep(asleep: &Word) -> bool {
-    asleep.load(Ordering::Relaxed) & ASLEEP != 0
-}
-
-/// Returns the bits of this word that stay when its rank falls asleep and wakes.
-pub(super) fn awake_value(asleep: &Word) -> u32 {
-    asleep.load(Ordering::Relaxed) & HAS_DOORBELLS
+    asleep.load(Ordering::Relaxed) != 0
 }
 
 /// Returns what a rank waits for that has found both missing.
@@ -73,9 +64,8 @@ impl Alarm {
 
     /// Wakes the rank whose word this is, if it sleeps: after a message to it, or credit.
     pub(super) fn rouse(self, asleep: &Word) {
-        let told = asleep.load(Ordering::Relaxed);
-        if told & ASLEEP != 0 {
-            self.ring(asleep, told);
+        if is_asleep(asleep) {
+            self.ring(asleep);
         }
     }
 
@@ -83,14 +73,14 @@ impl Alarm {
     pub(super) fn rouse_reader(self, asleep: &Word, owner: PeerId) {
         let told = asleep.load(Ordering::Relaxed);
         let missing = told >> MISSING_AT;
-        if told & ASLEEP != 0 && (missing == SEVERAL || missing == owner.0.wrapping_add(1)) {
-            self.ring(asleep, told);
+        if told != 0 && (missing == SEVERAL || missing == owner.0.wrapping_add(1)) {
+            self.ring(asleep);
         }
     }
 
-    fn ring(self, asleep: &Word, told: u32) {
+    fn ring(self, asleep: &Word) {
         if let Some(Some(ring)) = self.0.first() {
-            asleep.store(told & HAS_DOORBELLS, Ordering::Relaxed);
+            asleep.store(0, Ordering::Relaxed);
             ring(asleep.raw());
         }
     }
@@ -136,14 +126,20 @@ pub struct SleepWords<'m> {
     /// The ranks whose control slots this one has found missing since it has last been forgotten:
     /// a word of its own memory.
     pub(super) noted: &'m AtomicU32,
-    /// The word's value while the rank is awake.
-    pub(super) awake: u32,
 }
 
 /// The note to the others of a rank that sleeps, or is about to.
 #[derive(Debug)]
 pub struct ToldSleep {
     missing: u32,
+}
+
+#[cfg(target_has_atomic = "32")]
+impl ToldSleep {
+    /// The word of a rank that has told so.
+    const fn value(&self) -> u32 {
+        ASLEEP | self.missing << MISSING_AT
+    }
 }
 
 #[cfg(target_has_atomic = "32")]
@@ -181,22 +177,18 @@ impl<'m> SleepWords<'m> {
     pub fn get_up(&self, told: ToldSleep) -> bool {
         let is_rung = !is_asleep(self.asleep);
         self.noted.store(0, Ordering::Relaxed);
-        self.asleep.store(self.awake, Ordering::Relaxed);
+        self.asleep.store(0, Ordering::Relaxed);
         self.count_out(&told);
         is_rung
     }
 
     /// Returns the word to sleep on, and its value as it is in memory as long as no rank rings.
     pub fn word(&self, told: &ToldSleep) -> (&'m AtomicU32, u32) {
-        (self.asleep.raw(), self.value(told).to_le())
-    }
-
-    fn value(&self, told: &ToldSleep) -> u32 {
-        self.awake | ASLEEP | told.missing << MISSING_AT
+        (self.asleep.raw(), told.value().to_le())
     }
 
     fn tell(&self, told: &ToldSleep) {
-        self.asleep.store(self.value(told), Ordering::Relaxed);
+        self.asleep.store(told.value(), Ordering::Relaxed);
         if told.missing != 0 {
             self.sleepers.add(1);
         }

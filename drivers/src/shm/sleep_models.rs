@@ -111,7 +111,7 @@ mod messages {
     }
 
     fn shared() -> SleptLane {
-        let lane = ModelLane::with_blocks(1, 4, 0, false);
+        let lane = ModelLane::with_blocks(1, 4, 0);
         SleptLane { lane, sleepers: Word::new(0), noted: AtomicU32::new(0) }
     }
 
@@ -126,7 +126,7 @@ mod messages {
     fn receive(shared: &SleptLane, steps: SleepSteps) {
         let SleptLane { lane, sleepers, noted } = shared;
         let mut end = lane.incoming::<Exact>();
-        let words = SleepWords { asleep: lane.asleep(), sleepers, noted, awake: 0 };
+        let words = SleepWords { asleep: lane.asleep(), sleepers, noted };
         for _ in 0..MESSAGES {
             sleep_until(&words, steps, || end.is_there());
             let NextMessage::Short(_, head) = end.next(64) else { panic!("not what was sent") };
@@ -181,7 +181,7 @@ mod control_slots {
     /// Waits for both slots: it looks for the second when the first is there.
     fn look(shared: &SleptSlots, steps: SleepSteps) {
         let SleptSlots { slots, asleep, noted, sleepers } = shared;
-        let words = SleepWords { asleep, sleepers, noted, awake: 0 };
+        let words = SleepWords { asleep, sleepers, noted };
         sleep_until(&words, steps, || {
             let mut pairs = slots.iter().zip(OWNERS);
             let missing = pairs.find(|(slot, _)| slot.load(Ordering::Acquire) == 0);

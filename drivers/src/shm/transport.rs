@@ -14,12 +14,18 @@ use aldis_hal::{
 
 use super::control_slots::Own;
 use super::distance::{BLOCKS_A_LOOK, Distance, Gauge, MEASURES};
-use super::geometry::{Geometry, Identity, SHORT_BYTES};
+use super::geometry::{Geometry, Identity, SHARES, SHORT_BYTES};
+#[cfg(target_pointer_width = "64")]
+use super::inbox::About;
 use super::lane::{Lane, LaneQueue, LaneState, PollSet};
 use super::memory::{SharedSpan, Short};
 use super::outgoing::USES_PING_PONG;
+#[cfg(target_pointer_width = "64")]
+use super::path::PathRecord;
 use super::region::{Inbox, Region};
 use super::ring::{Claim, Incoming, NextMessage};
+#[cfg(target_pointer_width = "64")]
+use super::shared::{InboxClaim, SharedInbox};
 use super::sets::NodeSleep;
 use super::sleep::{Alarm, SleepWords, WAKES};
 use crate::sync::AtomicU32;
@@ -28,18 +34,9 @@ use crate::sync::AtomicU32;
 /// bounded time.
 const BURST: u32 = 16;
 
-/// True if doorbells are read at all. A 32-bit core looks at every ring whatever their number, and
-/// does not hold the code: there are too few for it to matter.
-const READS_BELLS: bool = cfg!(target_pointer_width = "64");
-
 /// True if a single ring is looked at for a receiver that waits for its next message. A 32-bit core
 /// polls all, as it does anyway.
-const PEEKS: bool = READS_BELLS;
-
-/// Polls in a row that must find a ring empty before it leaves the poll set and waits for its
-/// doorbell. Some microseconds: long enough for the answer to an answer, short against a
-/// computation.
-const IDLE_POLLS_MAX: u32 = 256;
+const PEEKS: bool = cfg!(target_pointer_width = "64");
 
 /// A rank of a node, of several that share memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,15 +54,14 @@ pub struct Shm<'m> {
     pub(super) lanes: &'m mut [Lane],
     /// The rank of the job that the inboxes count as their number 0.
     pub(super) first: u32,
-    block_bytes: u32,
+    pub(super) block_bytes: u32,
     /// Lanes whose rings are looked at.
     pub(super) poll_set: PollSet,
     /// Lanes that wait for credit or have a loss to report.
     pub(super) waiting: LaneQueue,
-    /// Doorbell lines of the inbox; zero while every ring is scanned.
-    pub(super) bell_lines: u32,
-    /// The doorbell line to look at next.
-    pub(super) bell_turn: u32,
+    /// The state that there is where lanes are fewer than peers.
+    #[cfg(target_pointer_width = "64")]
+    pub(super) shared: SharedInbox,
     /// True if waiting lanes get the larger half of this poll's budget.
     senders_turn: bool,
     caps: Caps,
@@ -129,7 +125,6 @@ impl<'m> Shm<'m> {
         };
         for lane in &mut *lanes {
             *lane = Lane::EMPTY;
-            lane.bells.0.fill(inbox.start());
         }
         let Geometry { block_bytes, .. } = inbox.geometry;
         let sleep = NodeSleep::of(&inbox);
@@ -142,8 +137,8 @@ impl<'m> Shm<'m> {
             block_bytes,
             poll_set: PollSet::default(),
             waiting: LaneQueue::default(),
-            bell_lines: if READS_BELLS { inbox.geometry.bell_lines() } else { 0 },
-            bell_turn: 0,
+            #[cfg(target_pointer_width = "64")]
+            shared: SharedInbox::new(inbox.geometry),
             senders_turn: false,
             caps: Caps { features, limits, cost, ..Caps::default() },
             sets: core::array::from_fn(|set| inbox.own_set(set as u32)),
@@ -194,9 +189,8 @@ impl<'m> Shm<'m> {
         let NodeSleep { sleepers, noted, .. } = self.sleep.first()?;
         let is_counted = self.inbox.identity.owner == PeerId(0)
             || self.lanes.get(self.first as usize).is_some_and(|lane| lane.state != LaneState::Vacant);
-        let (asleep, awake) = (&self.inbox.header.first()?.asleep, self.inbox.awake());
         let noted = noted.filter(|_| is_counted)?;
-        Some(SleepWords { asleep, sleepers, noted, awake })
+        Some(SleepWords { asleep: &self.inbox.header.first()?.asleep, sleepers, noted })
     }
 
     /// Returns the distance of a peer's core, if it is known yet.
@@ -232,8 +226,16 @@ impl<'m> Shm<'m> {
         if lane.state != LaneState::Vacant {
             return Err(Cause::Stale);
         }
-        lane.incoming = self.inbox.incoming(number).ok_or(Cause::Unreachable)?;
-        lane.outgoing = theirs.outgoing(me.owner).ok_or(Cause::Unreachable)?;
+        let is_shared = SHARES && self.inbox.geometry.is_shared();
+        #[cfg(target_pointer_width = "64")]
+        if is_shared {
+            lane.path.region = self.shared.meet(&self.inbox, theirs, number)?;
+            lane.outgoing = theirs.shut();
+        }
+        if !is_shared {
+            lane.incoming = self.inbox.incoming(number).ok_or(Cause::Unreachable)?;
+            lane.outgoing = theirs.outgoing(me.owner).ok_or(Cause::Unreachable)?;
+        }
         if Geometry::SETS_MAX > 0 {
             lane.sets = theirs.sets();
         }
@@ -246,8 +248,9 @@ impl<'m> Shm<'m> {
             sleep.sleepers = &header.sleepers;
         }
         lane.state = LaneState::Open;
-        // Whatever doorbell rang before this was not acted upon: look at the ring itself first.
-        self.poll_set.insert(self.lanes, peer.0);
+        if !is_shared {
+            self.poll_set.insert(self.lanes, peer.0);
+        }
         Ok(())
     }
 
@@ -272,12 +275,20 @@ struct Burst {
     alarm: Alarm,
 }
 
-/// Delivers the messages of one lane; returns how many fewer, and what was wrong with the
-/// next.
+/// The cause by which a burst ends before its lane is empty.
+pub(super) enum Halt {
+    /// A message that cannot be.
+    Fault(Malformed),
+    /// A record, which was taken.
+    #[cfg(target_pointer_width = "64")]
+    Record(PathRecord),
+}
+
+/// Delivers the messages of one lane; returns how many fewer, and what it ended with.
 #[inline(always)]
-fn drain<S: Sink>(lane: &mut Lane, burst: Burst, sink: &mut S) -> (u32, Option<Malformed>) {
+fn drain<S: Sink>(lane: &mut Lane, burst: Burst, sink: &mut S) -> (u32, Option<Halt>) {
     let Burst { from, block_bytes, most, alarm } = burst;
-    let mut left = most;
+    let (mut left, mut halt) = (most, None);
     while left != 0 {
         let (message, block, head) = match lane.incoming.next(block_bytes) {
             NextMessage::Empty => break,
@@ -289,6 +300,11 @@ fn drain<S: Sink>(lane: &mut Lane, burst: Burst, sink: &mut S) -> (u32, Option<M
                 // leaves it alone until the end advances, below.
                 (unsafe { slice::from_raw_parts(start, len as usize) }, Some(block), head)
             }
+            #[cfg(target_pointer_width = "64")]
+            NextMessage::Lent(..) if !lane.outgoing.is_open() => {
+                halt = Some(Halt::Fault(Malformed::Length));
+                break;
+            }
             NextMessage::Lent(block, len, head) => {
                 let start = lane.outgoing.blocks().wrapping_add(block as usize * block_bytes as usize);
                 lane.outgoing.answered();
@@ -297,10 +313,19 @@ fn drain<S: Sink>(lane: &mut Lane, burst: Burst, sink: &mut S) -> (u32, Option<M
                 // sender the block is this side's, which fills none while the message is borrowed.
                 (unsafe { slice::from_raw_parts(start.cast_const(), len as usize) }, None, head)
             }
-            NextMessage::Fault(what) => return (left, Some(what)),
+            #[cfg(target_pointer_width = "64")]
+            NextMessage::Record(record, head) => {
+                halt = Some(match lane.outgoing.take_credit(head) {
+                    Ok(()) => Halt::Record(record),
+                    Err(what) => Halt::Fault(what),
+                });
+                lane.incoming.advance(head, None);
+                break;
+            }
+            NextMessage::Fault(what) => return (left, Some(Halt::Fault(what))),
         };
         if let Err(what) = lane.outgoing.take_credit(head) {
-            return (left, Some(what));
+            return (left, Some(Halt::Fault(what)));
         }
         sink.arrived(from, message);
         if let Some(block) = block {
@@ -309,15 +334,24 @@ fn drain<S: Sink>(lane: &mut Lane, burst: Burst, sink: &mut S) -> (u32, Option<M
         lane.incoming.advance(head, block);
         left -= 1;
     }
-    if left != most {
+    if left != most || halt.is_some() {
         if lane.incoming.settle() && WAKES {
             lane.outgoing.rouse(alarm);
         }
-        if left != 0 {
+        if left != 0 && halt.is_none() {
             lane.outgoing.received_all();
         }
     }
-    (left, None)
+    (left, halt)
+}
+
+/// The slot that announces a message being written.
+pub(super) enum SlotClaim<'a> {
+    /// A slot of a lane.
+    Lane(Claim<'a>),
+    /// A slot of a shared inbox, in which the message stands as well.
+    #[cfg(target_pointer_width = "64")]
+    Inbox(InboxClaim<'a>),
 }
 
 /// A message being written: in the ring slot itself if it is short, else in a block of the
@@ -326,15 +360,15 @@ fn drain<S: Sink>(lane: &mut Lane, burst: Burst, sink: &mut S) -> (u32, Option<M
 /// Nothing is taken before [`commit`](Slot::commit); dropped, it has changed nothing but bytes that
 /// are never read.
 pub struct ShmSlot<'a> {
-    claim: Claim<'a>,
-    span: SharedSpan,
-    block: Option<u32>,
+    pub(super) claim: SlotClaim<'a>,
+    pub(super) span: SharedSpan,
+    pub(super) block: Option<u32>,
     /// The lane whose block it is, if it is lent.
-    lender: Option<&'a mut Incoming>,
-    consumed: u32,
+    pub(super) lender: Option<&'a mut Incoming>,
+    pub(super) consumed: u32,
     /// The stores by which it is written.
-    store: Store,
-    alarm: &'a Alarm,
+    pub(super) store: Store,
+    pub(super) alarm: &'a Alarm,
 }
 
 impl Slot for ShmSlot<'_> {
@@ -354,12 +388,17 @@ impl Slot for ShmSlot<'_> {
     #[inline(always)]
     fn commit(self) {
         let len = self.span.len() as u32;
+        let claim = match self.claim {
+            SlotClaim::Lane(claim) => claim,
+            #[cfg(target_pointer_width = "64")]
+            SlotClaim::Inbox(claim) => return claim.send(About::Message(len), *self.alarm),
+        };
         match (self.block, self.lender.filter(|_| USES_PING_PONG)) {
-            (None, _) => self.claim.send_filled(len, self.consumed, self.alarm),
-            (Some(block), None) => self.claim.send_block(block, len, self.consumed, self.alarm),
+            (None, _) => claim.send_filled(len, self.consumed, self.alarm),
+            (Some(block), None) => claim.send_block(block, len, self.consumed, self.alarm),
             (Some(block), Some(lender)) => {
                 lender.lend();
-                self.claim.send_lent(block, len, self.consumed, self.alarm);
+                claim.send_lent(block, len, self.consumed, self.alarm);
             }
         }
     }
@@ -397,6 +436,10 @@ impl Transport for Shm<'_> {
                     return Post::Done;
                 }
             }
+            #[cfg(target_pointer_width = "64")]
+            if self.goes_by_inbox(peer) {
+                return self.short_by_inbox(peer, message);
+            }
             if let Err(refusal) = self.find_room(peer, false) {
                 return refusal.into();
             }
@@ -414,6 +457,10 @@ impl Transport for Shm<'_> {
         let has_block = |lane: &Lane| held(lane).or_else(|| lane.outgoing.free_block()).is_some();
         let enough = |lane: &Lane| lane.outgoing.has_slot() && (!large || has_block(lane));
         if !self.lanes.get(peer.index()).is_some_and(enough) {
+            #[cfg(target_pointer_width = "64")]
+            if self.goes_by_inbox(peer) {
+                return self.reserve_in_inbox(peer, len);
+            }
             self.find_room(peer, large)?;
         }
         let lane = self.lanes.get_mut(peer.index()).ok_or(Refusal::Never(Cause::Unreachable))?;
@@ -442,7 +489,7 @@ impl Transport for Shm<'_> {
         // initialised.
         let span = unsafe { SharedSpan::new(start, len) };
         Ok(ShmSlot {
-            claim,
+            claim: SlotClaim::Lane(claim),
             span,
             block,
             lender: held.map(|_| incoming),
@@ -473,8 +520,9 @@ impl Transport for Shm<'_> {
             let share = if self.senders_turn { budget.div_ceil(2) } else { budget / 2 };
             left -= self.poll_waiting(share, sink);
         }
-        if READS_BELLS && self.bell_lines != 0 {
-            self.poll_bells();
+        #[cfg(target_pointer_width = "64")]
+        if self.shared.exists {
+            left -= self.poll_share_of_inbox(left, sink);
         }
         let mut turns = self.poll_set.len;
         while turns != 0 && left != 0 {
@@ -484,19 +532,20 @@ impl Transport for Shm<'_> {
             self.poll_set.turn = PollSet::after(lane);
             let most = left.min(BURST);
             let burst = Burst { from: PeerId(index), block_bytes: self.block_bytes, most, alarm: self.alarm };
-            let (spared, fault) = drain(lane, burst, sink);
+            let (spared, halt) = drain(lane, burst, sink);
             left -= most - spared;
-            if let Some(what) = fault {
-                self.fail(index, what, sink);
-                turns = turns.min(self.poll_set.len);
-                left -= 1;
-            } else if READS_BELLS && self.bell_lines != 0 {
-                // Where there are doorbells an idle lane leaves the poll set after some looks.
-                lane.idle = if spared == most { lane.idle + 1 } else { 0 };
-                if lane.idle >= IDLE_POLLS_MAX {
-                    self.poll_set.remove(self.lanes, index);
-                }
+            #[cfg(target_pointer_width = "64")]
+            if self.shared.exists {
+                lane.idle = if spared == most { lane.idle.saturating_add(1) } else { 0 };
             }
+            if let Some(halt) = halt {
+                left -= self.end_burst(index, halt, sink);
+                turns = turns.min(self.poll_set.len);
+            }
+        }
+        #[cfg(target_pointer_width = "64")]
+        if self.shared.exists {
+            left -= self.poll_inbox(left, sink);
         }
         budget - left
     }
@@ -529,7 +578,14 @@ impl Extras for Shm<'_> {
 
     #[inline]
     fn has_news(&self, peer: PeerId) -> bool {
-        !PEEKS || self.lanes.get(peer.index()).is_some_and(|lane| lane.incoming.is_there())
+        if !PEEKS || self.lanes.get(peer.index()).is_some_and(|lane| lane.incoming.is_there()) {
+            return true;
+        }
+        #[cfg(target_pointer_width = "64")]
+        if self.shared.exists {
+            return self.inbox.shared().has_news();
+        }
+        false
     }
 
     fn control_slots(&mut self) -> Option<&mut dyn SharedControl> {

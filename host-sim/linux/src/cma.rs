@@ -149,6 +149,9 @@ const LINE_BYTES: usize = 64;
 pub struct Cma {
     allowed: Allowed,
     peers: Vec<Reach>,
+    /// True if the states of processes are seen here, as far as that is known: as of the first
+    /// peer, so of all, since each look takes as long as the rest of what is found out of a peer.
+    sees: Option<bool>,
     /// The memory that [`read_aside`](Self::read_aside) reads to.
     aside: Vec<u8>,
 }
@@ -163,7 +166,7 @@ impl Cma {
     /// An engine that reaches no peer yet, in a job of so many ranks.
     pub fn new(allowed: Allowed, ranks: u32) -> Self {
         let unknown = Reach { pid: 0, refusal: Some("its memory is not known"), writes: false };
-        Self { allowed, peers: vec![unknown; ranks as usize], aside: Vec::new() }
+        Self { allowed, peers: vec![unknown; ranks as usize], sees: None, aside: Vec::new() }
     }
 
     /// Finds out whether the memory of `peer` can be read, by reading.
@@ -186,8 +189,8 @@ impl Cma {
         };
         // A rank that writes into a peer that takes its memory back must be seen by it: without
         // /proc no rank could be.
-        let writes =
-            refusal.is_none() && self.allowed == Allowed::On && state_of(pid, pid.unsigned_abs()).is_ok();
+        let may_write = refusal.is_none() && self.allowed == Allowed::On;
+        let writes = may_write && *self.sees.get_or_insert_with(|| state_of(pid, pid.unsigned_abs()).is_ok());
         *reach = Reach { pid, refusal, writes };
     }
 

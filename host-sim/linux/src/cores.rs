@@ -98,7 +98,14 @@ pub fn run_on<P: Platform, R: Send>(
     if cores == 0 || cores > CORES_MAX {
         return Err(Cause::TooBig { len: u64::from(cores), max: u64::from(CORES_MAX) }.into());
     }
-    let geometry = Geometry { peers: cores, slots: 64, blocks: 8, block_bytes: 16 << 10, sets: 4 };
+    let geometry = Geometry {
+        peers: cores,
+        slots: 64,
+        lanes: Geometry::LANES_MAX,
+        blocks: 8,
+        block_bytes: 16 << 10,
+        sets: 4,
+    };
     let (meeting, first) = (CoreMeeting::of(cores), Mutex::new(None));
     let epoch = Epoch::from_entropy(entropy::distinct());
     let core = |me: u32, end: Shm<'_>| {

@@ -60,8 +60,8 @@
 //!
 //! # Limits
 //!
-//! [`NODE_RANKS_MAX`](shape::NODE_RANKS_MAX) ranks of a node; its segments' memory is the square
-//! of them in lanes, see [`shape`].
+//! [`NODE_RANKS_MAX`](shape::NODE_RANKS_MAX) ranks of a node; its segments' memory is proportional
+//! to them, see [`shape`]. Each rank maps all of them.
 
 pub mod arena;
 pub mod board;

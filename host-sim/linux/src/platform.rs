@@ -334,7 +334,7 @@ mod tests {
         use aldis_drivers::shm::{Cores, CoresSetup, Geometry, Lane};
         use aldis_hal::{Cost, Epoch};
 
-        let geometry = Geometry { peers: 2, slots: 4, blocks: 1, block_bytes: 64, sets: 0 };
+        let geometry = Geometry { peers: 2, slots: 4, lanes: 32, blocks: 1, block_bytes: 64, sets: 0 };
         let memory = vec![0; Cores::memory_bytes(&geometry)].leak();
         let lanes: Vec<Lane> = (0..Cores::lanes(&geometry)).map(|_| Lane::EMPTY).collect();
         let cost = Cost { overhead_ns: 1, latency_ns: 1, per_kib_ns: 1 };

@@ -265,7 +265,14 @@ impl<'a> Inboxes<'a> {
 /// [`JoinError::Segment`] if there is no memory for them, or what else is amiss in what a rank of a
 /// job does at its start.
 pub fn in_process(ranks: u32, arena_bytes: usize, epoch: Epoch) -> Result<Vec<HostTransport>, JoinError> {
-    let geometry = Geometry { peers: ranks, slots: 64, blocks: 8, block_bytes: 16 << 10, sets: 1 };
+    let geometry = Geometry {
+        peers: ranks,
+        slots: 64,
+        lanes: Geometry::LANES_MAX,
+        blocks: 8,
+        block_bytes: 16 << 10,
+        sets: 1,
+    };
     let job = entropy::random()?;
     let bytes = (LEAST_BYTES + geometry.inbox_bytes()).next_multiple_of(PAGE_BYTES) + arena_bytes;
     let whole = bytes.next_multiple_of(PAGE_BYTES);

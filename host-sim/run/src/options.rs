@@ -415,16 +415,16 @@ mod tests {
         };
         assert!([a, b, c].iter().all(|one| has(one, "G")) && has(a, "A") && has(b, "B"));
         assert!(!has(b, "A") && !has(a, "B") && !has(c, "A") && !has(c, "B"));
-        let parts = vec![ProgramPart::try_parse_from("aldis-run -n 251 b".split(' ')).unwrap()];
-        assert!(options.join(parts).unwrap_err().contains("257 ranks of all programs: "));
+        let parts = vec![ProgramPart::try_parse_from("aldis-run -n 1019 b".split(' ')).unwrap()];
+        assert!(options.join(parts).unwrap_err().contains("1025 ranks of all programs: "));
     }
 
     #[test]
     fn wrong_lines_are_answered_with_what_would_be_right() {
         for (line, answer) in [
             ("aldis-run -n 0 prog", "at least one rank"),
-            ("aldis-run -n 257 prog", "at most 256 ranks"),
-            ("aldis-run -n many prog", "from 1 to 256"),
+            ("aldis-run -n 1025 prog", "at most 1024 ranks"),
+            ("aldis-run -n many prog", "from 1 to 1024"),
             ("aldis-run prog", "-n <N>"),
             ("aldis-run -n 2", "PROGRAM"),
             ("aldis-run -n 2 --transport pigeon prog", "[possible values: auto, shm, tcp, verbs, shm-verbs]"),

@@ -50,7 +50,7 @@ pub(crate) static CARD: Once<[u8; virtio::bytes_needed(QUEUE, FRAME)]> =
 
 /// The inbox of each rank in memory that all ranks share.
 pub(crate) const fn inbox(ranks: u32) -> Geometry {
-    Geometry { peers: ranks, slots: 64, blocks: 4, block_bytes: 2048, sets: 0 }
+    Geometry { peers: ranks, slots: 64, lanes: Geometry::LANES_MAX, blocks: 4, block_bytes: 2048, sets: 0 }
 }
 
 /// The lanes to and from the other ranks there.

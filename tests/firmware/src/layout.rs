@@ -13,7 +13,7 @@ pub(crate) const MESSAGE_BYTES_MAX: usize = 1024;
 
 /// The division of every inbox. A block holds the largest eager message and its header.
 pub(crate) const GEOMETRY: Geometry =
-    Geometry { peers: PEERS as u32, slots: 8, blocks: 2, block_bytes: 320, sets: 0 };
+    Geometry { peers: PEERS as u32, slots: 8, lanes: 3, blocks: 2, block_bytes: 320, sets: 0 };
 
 /// Bytes of one inbox.
 pub(crate) const INBOX_BYTES: usize = GEOMETRY.inbox_bytes();

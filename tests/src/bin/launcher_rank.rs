@@ -50,6 +50,8 @@ fn behave(ep: &mut HostEndpoint, behaviour: &str) -> Outcome {
             Ok(())
         }
         "rounds" => rounds(ep),
+        "crowd" => crowd(ep, 2),
+        "crowd without an end" => crowd(ep, u32::MAX),
         "sums" => sums(ep),
         "doze" => doze(ep),
         "explain" => {
@@ -211,6 +213,27 @@ fn levels(ep: &mut HostEndpoint) -> Outcome {
         }
         if rank == 0 {
             say(&format!("{name}: {algorithm}"));
+        }
+    }
+    Ok(())
+}
+
+/// Every rank talks to every other, at different lengths, and to its neighbours most.
+fn crowd(ep: &mut HostEndpoint, rounds: u32) -> Outcome {
+    let world = ep.world();
+    let (me, size) = (world.rank().0, world.size());
+    for round in 0..rounds {
+        for distance in (1..size).flat_map(|distance| [distance, 1]) {
+            let (next, previous) = (Rank((me + distance) % size), Rank((me + size - distance) % size));
+            let words = [1, 20, 100, 400, 3_000][(round + distance) as usize % 5];
+            let (sent, mut came) = (vec![me ^ round; words], vec![u32::MAX; words]);
+            ep.sendrecv(&world, &sent, next, TAG, &mut came, previous, TAG)?;
+            if came.iter().any(|word| *word != previous.0 ^ round) {
+                return Err(format!("round {round} brought something else from {previous}").into());
+            }
+        }
+        if round == 1 {
+            say("all came back");
         }
     }
     Ok(())

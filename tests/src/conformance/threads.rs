@@ -110,7 +110,7 @@ pub(super) fn endpoint<'m, T: Transport, P: Platform>(
 
 /// The rings of a job of so many ranks.
 pub(super) const fn rings(size: u32) -> Geometry {
-    Geometry { peers: size, slots: 8, blocks: 2, block_bytes: 512, sets: 4 }
+    Geometry { peers: size, slots: 8, lanes: Geometry::LANES_MAX, blocks: 2, block_bytes: 512, sets: 4 }
 }
 
 /// Runs `body` on every rank of a job of `size` and gives their results, or what went wrong on

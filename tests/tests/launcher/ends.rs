@@ -159,6 +159,18 @@ fn a_rank_killed_in_a_collective_by_control_slots_ends_the_job_within_a_second()
     }
 }
 
+/// More ranks than each has lanes: some are reached by its inbox.
+#[test]
+fn a_rank_killed_in_a_crowd_ends_the_job_within_a_second() {
+    let mut job = begin(40, &[], "crowd without an end");
+    let pids = job.pids(40);
+    job.line("all came back");
+    kill(pids[17], Signal::SIGKILL).unwrap();
+    assert!(becomes(END_LIMIT, || !pids.iter().any(|pid| is_alive(*pid))), "others live on for a second");
+    let killed = format!("rank 17 (pid {}) was killed by SIGKILL", pids[17]);
+    job.wait().says(137, &[&killed, "it was: ", "39 other ranks were ended"]);
+}
+
 #[test]
 fn a_rank_stopped_in_a_collective_by_control_slots_is_named_by_the_others() {
     let mut job = begin(3, &[], "sums");

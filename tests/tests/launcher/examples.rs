@@ -2,7 +2,7 @@
 
 use aldis_coll::allreduce::ALGORITHMS;
 
-use crate::harness::{program, run};
+use crate::harness::{RANK, program, run};
 
 /// Runs an example on so many ranks and returns its JSON lines.
 fn play(name: &str, ranks: u32, arguments: &[&str]) -> Vec<String> {
@@ -32,6 +32,15 @@ fn pingpong_returns_every_byte() {
         let lines = play("pingpong", ranks, &["--json", "--millis", "10", "--max-bytes", "1048576"]);
         assert_eq!(lines.len(), 12, "a line for every size to 1 MiB");
     }
+}
+
+/// More ranks than a rank has lanes: all reach all, and many have no lane.
+#[test]
+fn a_crowd_reaches_all() {
+    let ended = run(["-n", "48", "--transport", "shm", "--timeout", "50", RANK, "crowd"]);
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert_eq!(ended.out.matches("all came back").count(), 48);
+    assert_eq!(play("ring", 200, &["--json", "--laps", "3"]).len(), 1);
 }
 
 #[test]

@@ -54,6 +54,8 @@ fn too_few_descriptors_are_told() {
         let output = shell(&format!("ulimit -n {most}; exec $RUN -n 4 $RANK greet"));
         says(&output, 1, &["Too many open files", "ulimit -n 1024"]);
     }
+    let output = shell("ulimit -n 1024; exec $RUN -n 1024 $RANK greet");
+    says(&output, 1, &["1024 ranks need 4112 descriptors, 1024 are allowed", "try ulimit -n 5120"]);
 }
 
 /// A start that waits for its ranks to join outlives the test's watchdog.

@@ -144,7 +144,14 @@ impl<const N: usize> Ranks<N> {
 
     /// Memory that nothing has used, with so many sets of control slots.
     pub fn with_sets(sets: u32) -> Self {
-        let geometry = Geometry { peers: N as u32, slots: 8, blocks: 4, block_bytes: 512, sets };
+        let geometry = Geometry {
+            peers: N as u32,
+            slots: 8,
+            lanes: Geometry::LANES_MAX,
+            blocks: 4,
+            block_bytes: 512,
+            sets,
+        };
         Self {
             homes: [(); N].map(|()| Home::new()),
             geometry,

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::InboxesJob;
 use crate::shm::Geometry;
 
-const GEOMETRY: Geometry = Geometry { peers: 2, slots: 4, blocks: 2, block_bytes: 128, sets: 1 };
+const GEOMETRY: Geometry = Geometry { peers: 2, slots: 4, lanes: 32, blocks: 2, block_bytes: 128, sets: 1 };
 const CONTEXT: u32 = 6;
 
 /// Byte offsets from a set's start: of the progress record's words, of the first slot, and of words

@@ -274,7 +274,7 @@ fn shares(geometry: Geometry, budget: u32, polls: u32) -> BTreeMap<u32, u32> {
 #[test]
 fn greedy_senders_get_equal_shares() {
     for peers in [5, 40] {
-        let geometry = Geometry { peers, slots: 32, blocks: 1, block_bytes: 64, sets: 0 };
+        let geometry = Geometry { peers, slots: 32, lanes: 32, blocks: 1, block_bytes: 64, sets: 0 };
         for budget in [1, 3, 7, 64] {
             let shares = shares(geometry, budget, 400);
             assert_eq!(shares.len() as u32, peers - 1, "{peers} ranks, budget {budget}: {shares:?}");
@@ -286,7 +286,8 @@ fn greedy_senders_get_equal_shares() {
 
 #[test]
 fn a_flood_is_cut_into_bursts() {
-    let mut world = InboxesJob::new(Geometry { peers: 3, slots: 64, blocks: 1, block_bytes: 64, sets: 0 }, 0);
+    let mut world =
+        InboxesJob::new(Geometry { peers: 3, slots: 64, lanes: 32, blocks: 1, block_bytes: 64, sets: 0 }, 0);
     while world.short(1, 0, &[1]) == Post::Done {}
     assert_eq!(world.short(2, 0, &[2]), Post::Done);
     let arrived = world.poll(0, 1000).arrived;
@@ -295,25 +296,9 @@ fn a_flood_is_cut_into_bursts() {
 }
 
 #[test]
-fn a_lane_gone_cold_is_found_by_its_doorbell() {
-    let geometry = Geometry { peers: 40, slots: 4, blocks: 1, block_bytes: 64, sets: 0 };
-    let mut world = InboxesJob::new(geometry, u32::MAX - 1);
-    for round in 0..4u8 {
-        for _ in 0..300 {
-            assert_eq!(world.poll(7, 100).events(), 0);
-        }
-        assert_eq!(world.short(39, 7, &[round]), Post::Done);
-        assert_eq!(world.short(0, 7, &[round]), Post::Done);
-        let mut arrived: Vec<_> = (0..3).flat_map(|_| world.poll(7, 100).arrived).collect();
-        arrived.sort();
-        assert_eq!(arrived, [(0, vec![round]), (39, vec![round])], "within one rotation of three lines");
-    }
-}
-
-#[test]
 fn a_nodes_ranks_are_ranks_of_the_job() {
     const FIRST: u32 = 5;
-    for peers in [3, 20] {
+    for peers in [3, 20, 40] {
         let geometry = Geometry { peers, ..SMALL };
         let inboxes: Vec<_> = (0..peers).map(|_| memory(geometry.inbox_bytes())).collect();
         let join = |number: u32, short: u32| {
@@ -340,7 +325,7 @@ fn a_nodes_ranks_are_ranks_of_the_job() {
         first.attach(other, inbox, owner).unwrap();
         assert_eq!(first.reach(PeerId(peers - 1)), Err(Cause::Unreachable));
         for _ in 0..300 {
-            assert_eq!(last.poll(8, Instant(0), &mut ShmLog::default()), 0, "its lane goes cold");
+            assert_eq!(last.poll(8, Instant(0), &mut ShmLog::default()), 0);
         }
         assert_eq!(first.short(other, b"by ", b"name"), Post::Done);
         let mut log = ShmLog::default();
@@ -355,7 +340,7 @@ fn a_nodes_ranks_are_ranks_of_the_job() {
 
 #[test]
 fn what_was_sent_before_attaching_is_delivered_after_it() {
-    for peers in [2, 30] {
+    for peers in [2, 30, 40] {
         let mut world = InboxesJob::apart(Geometry { peers, ..SMALL }, 0);
         world.attach(0, 1).unwrap();
         assert_eq!(world.short(0, 1, b"early"), Post::Done);
@@ -370,7 +355,7 @@ fn what_was_sent_before_attaching_is_delivered_after_it() {
 
 #[test]
 fn a_quiesced_peer_is_gone_for_good() {
-    for peers in [2, 30] {
+    for peers in [2, 30, 40] {
         let mut world = InboxesJob::new(Geometry { peers, ..SMALL }, 0);
         assert_eq!(world.short(1, 0, b"cut off"), Post::Done);
         while world.short(0, 1, &[1]) == Post::Done {}

@@ -16,6 +16,7 @@ mod flow;
 mod hostile;
 mod model;
 mod regions;
+mod shared;
 mod sleep;
 
 /// A cache line of raw memory, read only through regions.
@@ -192,4 +193,5 @@ pub(super) fn lanes(count: u32) -> &'static mut [Lane] {
     Box::leak(lanes.into_boxed_slice())
 }
 
-pub(super) const SMALL: Geometry = Geometry { peers: 2, slots: 4, blocks: 2, block_bytes: 128, sets: 0 };
+pub(super) const SMALL: Geometry =
+    Geometry { peers: 2, slots: 4, lanes: 32, blocks: 2, block_bytes: 128, sets: 0 };

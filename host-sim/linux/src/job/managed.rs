@@ -507,8 +507,8 @@ mod tests {
         assert_eq!(error, JoinError::Told { rank: 1 });
         let error = terms_of(0, &ranks("aa", |all| all[0].job = None)).unwrap_err();
         assert_eq!(error, JoinError::Told { rank: 0 });
-        let error = terms_of(0, &ranks(&"a".repeat(257), |_| {})).unwrap_err();
-        assert_eq!(error, JoinError::Size { expected: 257, found: NODE_RANKS_MAX });
+        let error = terms_of(0, &ranks(&"a".repeat(1025), |_| {})).unwrap_err();
+        assert_eq!(error, JoinError::Size { expected: 1025, found: NODE_RANKS_MAX });
     }
 
     #[test]

@@ -70,8 +70,7 @@ pub struct Channel {
 /// A message as it came, with the descriptors beside it.
 #[derive(Debug)]
 pub struct Received {
-    bytes: [u8; MESSAGE_BYTES_MAX],
-    length: usize,
+    bytes: Vec<u8>,
     /// Descriptors, in the sender's order; closed on drop unless taken.
     pub descriptors: Vec<OwnedFd>,
 }
@@ -82,7 +81,7 @@ impl Received {
     /// # Errors
     /// [`WireError::Malformed`].
     pub fn message<'a, M: Deserialize<'a>>(&'a self) -> Result<M, WireError> {
-        decode(self.bytes.get(..self.length).unwrap_or_default())
+        decode(&self.bytes)
     }
 }
 
@@ -182,14 +181,14 @@ impl Channel {
     /// [`WireError::Closed`] or [`WireError::Cut`] at the end of the stream,
     /// [`WireError::TooLong`], or the system call that failed.
     pub fn try_receive(&self) -> Result<Option<Received>, WireError> {
-        let mut received = Received { bytes: [0; MESSAGE_BYTES_MAX], length: 0, descriptors: Vec::new() };
+        let (mut buffer, mut descriptors) = ([0; MESSAGE_BYTES_MAX], Vec::new());
         // An interruption must not read as "nothing is there": a rank that ends does not
         // look again.
-        let mut taken = uninterrupted(|| self.take(&mut received));
+        let mut taken = uninterrupted(|| self.take(&mut buffer, &mut descriptors));
         if taken == Err(Errno::ECONNRESET) {
             // The other side ended before it had read everything. The system says so first, and
             // then what it was sent before: the reason, perhaps.
-            let again = uninterrupted(|| self.take(&mut received));
+            let again = uninterrupted(|| self.take(&mut buffer, &mut descriptors));
             taken = again.ok().filter(|(length, _)| *length > 0).ok_or(Errno::ECONNRESET);
         }
         let (length, flags) = match taken {
@@ -203,14 +202,15 @@ impl Channel {
         if length == 0 {
             return Err(WireError::Closed);
         }
-        received.length = length;
-        Ok(Some(received))
+        // Most messages are far shorter than the longest, and a rank of many gets many.
+        let bytes = buffer.get(..length).unwrap_or_default().to_vec();
+        Ok(Some(Received { bytes, descriptors }))
     }
 
     /// Takes a message, if one is there, with its descriptors; its length and flags. Of one whose
     /// descriptors were cut off, which its flags tell, none is taken.
-    fn take(&self, received: &mut Received) -> Result<(usize, MsgFlags), Errno> {
-        let mut room = [IoSliceMut::new(&mut received.bytes)];
+    fn take(&self, buffer: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> Result<(usize, MsgFlags), Errno> {
+        let mut room = [IoSliceMut::new(buffer)];
         let mut beside = cmsg_space!([RawFd; DESCRIPTORS_MAX]);
         let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
         let answer = recvmsg(self.socket.as_raw_fd(), &mut room, Some(&mut beside), flags)?;
@@ -219,7 +219,7 @@ impl Channel {
                 // SAFETY: the kernel has just made these descriptors for this process; nothing else
                 // owns them.
                 let owned = numbers.into_iter().map(|number| unsafe { OwnedFd::from_raw_fd(number) });
-                received.descriptors.extend(owned);
+                descriptors.extend(owned);
             }
         }
         Ok((answer.bytes, answer.flags))

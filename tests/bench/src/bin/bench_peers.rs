@@ -47,7 +47,14 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Nanoseconds of a poll that finds nothing, in each batch.
 fn poll(peers: u32) -> Result<Vec<f64>, Box<dyn Error>> {
-    let geometry = Geometry { peers: peers + 1, slots: 8, blocks: 1, block_bytes: 256, sets: 0 };
+    let geometry = Geometry {
+        peers: peers + 1,
+        slots: 8,
+        lanes: Geometry::LANES_MAX,
+        blocks: 1,
+        block_bytes: 256,
+        sets: 0,
+    };
     let bytes = geometry.inbox_bytes();
     let identity = |rank: u32| Identity { job: 1, owner: PeerId(rank), epoch: Epoch(rank + 1) };
     let mut memory: Vec<Vec<u64>> = (0..=peers).map(|_| vec![0; bytes / 8 + 16]).collect();

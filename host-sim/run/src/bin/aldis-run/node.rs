@@ -13,6 +13,7 @@ use aldis_linux::wireup::{self, Channel, WireError};
 use aldis_sys::Errno;
 use aldis_sys::event::PollFlags;
 use aldis_sys::file::{AccessFlags, access, chdir, metadata};
+use aldis_sys::limits::{Resource, getrlimit};
 use aldis_sys::signal::Signal;
 
 use crate::cores::{self, CoreClaim};
@@ -66,6 +67,7 @@ impl Node {
         let mut node = Self::prepare(order)?;
         let mut boards = Vec::new();
         let all = |error| no_segments(order.ranks, node.job.plan.segment_bytes, error);
+        check_descriptors(order.ranks)?;
         segment::check_room(order.ranks, node.job.plan.segment_bytes).map_err(all)?;
         for rank in order.first..order.first + order.ranks {
             let bytes = node.job.plan.segment_bytes;
@@ -299,6 +301,28 @@ fn remedy(error: SegmentError) -> &'static str {
 fn no_segment(rank: u32, bytes: usize, error: SegmentError) -> StartRefusal {
     let remedy = remedy(error);
     StartRefusal { text: format!("no segment of {bytes} bytes for rank {rank}: {error}{remedy}"), code: 1 }
+}
+
+/// Descriptors that the start of a rank takes: its segment, its socket, and a pipe each for output
+/// and errors.
+const DESCRIPTORS_A_RANK: u64 = 4;
+
+/// Descriptors that are open beside them: standard ones, signals, and those of the rank that is
+/// being started.
+const DESCRIPTORS_BESIDE: u64 = 16;
+
+/// Fails unless this process may open what so many ranks take, before the first is made.
+fn check_descriptors(ranks: u32) -> Result<(), StartRefusal> {
+    let need = u64::from(ranks) * DESCRIPTORS_A_RANK + DESCRIPTORS_BESIDE;
+    let have = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
+    if have >= need {
+        return Ok(());
+    }
+    let most = need.next_multiple_of(1024);
+    let text = format!(
+        "Too many open files: {ranks} ranks need {need} descriptors, {have} are allowed; try ulimit -n {most}"
+    );
+    Err(StartRefusal { text, code: 1 })
 }
 
 fn no_segments(ranks: u32, bytes: usize, error: SegmentError) -> StartRefusal {

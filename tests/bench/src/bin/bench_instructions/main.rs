@@ -161,7 +161,8 @@ fn exchange_elements(repetitions: u32, [one, other]: [&mut One; 2]) -> Result<()
 
 /// Two ranks that reach each other over rings and themselves over a loopback, as on a host.
 fn pair() -> Result<[One; 2], Box<dyn Error>> {
-    let geometry = Geometry { peers: 2, slots: 64, blocks: 8, block_bytes: 8192, sets: 1 };
+    let geometry =
+        Geometry { peers: 2, slots: 64, lanes: Geometry::LANES_MAX, blocks: 8, block_bytes: 8192, sets: 1 };
     let bytes = geometry.inbox_bytes();
     let identity = |rank: u32| Identity { job: 1, owner: PeerId(rank), epoch: Epoch(rank + 1) };
     let inboxes = [inbox(bytes)?, inbox(bytes)?];

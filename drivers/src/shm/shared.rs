@@ -1,0 +1,458 @@
+//! This module holds `unsafe` code: message bytes in shared inboxes, of which a slot's label tells
+//! how many there are.
+//!
+//! The transport of a rank that has fewer lanes than peers: it sends by shared inboxes, takes turns
+//! between its own and its lanes, and gives these to the peers that talk to it;
+//! [`path`](super::path) has the rules.
+
+use core::slice;
+
+use aldis_hal::cause::Malformed;
+use aldis_hal::{Again, Cause, PeerId, Post, Refusal, Sink};
+
+use super::geometry::Geometry;
+use super::inbox::{About, INBOX_SLOTS, InboxPlace, InboxReceiver, InboxSender, SHARES_OF_SLOTS};
+use super::lane::{Lane, LaneState};
+use super::memory::{SharedSpan, Short};
+use super::path::{GRANT_AFTER, LaneStage, PathRecord};
+use super::region::Inbox;
+use super::ring::{Incoming, RingSender};
+use super::sleep::Alarm;
+use super::transport::{Shm, ShmSlot, SlotClaim};
+
+/// Looks in a row that must find a lane empty before it is asked for: long enough for the answer to
+/// an answer, short against a computation.
+const IDLE_LOOKS_MIN: u32 = 256;
+
+/// The state of a rank that has fewer lanes than peers.
+pub(super) struct SharedInbox {
+    /// True if it has.
+    pub(super) exists: bool,
+    /// True if what stands in the inbox cannot be, and it cannot be said whose it is.
+    is_broken: bool,
+    receiver: InboxReceiver,
+    /// The number of the round in which each sender has its turn.
+    round: u32,
+    /// The peers, by rank, that have the lanes: plus one, or zero for none.
+    holders: [u32; Geometry::LANES_MAX as usize],
+    /// The lane that is asked for next.
+    turn: u8,
+    /// The inbox's share of earlier polls' budgets that was less than an event.
+    carry: u32,
+}
+
+impl SharedInbox {
+    pub(super) fn new(geometry: Geometry) -> Self {
+        let holders = [0; Geometry::LANES_MAX as usize];
+        let exists = geometry.is_shared();
+        Self { exists, is_broken: false, receiver: InboxReceiver::NEW, round: 1, holders, turn: 0, carry: 0 }
+    }
+
+    /// Accepts the inbox of a peer, by its number; returns where it is.
+    ///
+    /// # Errors
+    /// [`Cause::Unreachable`] for this rank itself, [`Cause::Incompatible`] for an inbox whose
+    /// lanes begin with another position, [`Cause::BadRegion`] once this rank's inbox is broken.
+    pub(super) fn meet(
+        &self,
+        own: &Inbox<'_>,
+        theirs: &Inbox<'_>,
+        number: PeerId,
+    ) -> Result<*const u8, Cause> {
+        if number == own.identity.owner {
+            return Err(Cause::Unreachable);
+        }
+        if self.is_broken {
+            return Err(Cause::BadRegion);
+        }
+        if own.start() != theirs.start() { Err(Cause::Incompatible) } else { Ok(theirs.region()) }
+    }
+}
+
+/// A slot of a peer's inbox that this rank has claimed.
+pub(super) struct InboxClaim<'a> {
+    sender: &'a mut InboxSender,
+    inbox: InboxPlace<'a>,
+    slot: u32,
+    /// The end of the peer's lanes, which knows if the peer sleeps.
+    outgoing: &'a RingSender,
+}
+
+impl InboxClaim<'_> {
+    fn message(&self) -> *mut u8 {
+        self.inbox.message(self.slot).cast_mut()
+    }
+
+    /// Sends what stands in the slot.
+    pub(super) fn send(self, about: About, alarm: Alarm) {
+        self.sender.send(&self.inbox, self.slot, about);
+        self.outgoing.rouse(alarm);
+    }
+}
+
+impl Lane {
+    /// Claims a slot of the peer's inbox.
+    fn claim_in_inbox<'a>(&'a mut self, own: &'a Inbox<'_>) -> Option<InboxClaim<'a>> {
+        let inbox = own.shared_of(self)?;
+        let slot = self.path.sender.claim(&inbox, own.identity.owner)?;
+        Some(InboxClaim { sender: &mut self.path.sender, inbox, slot, outgoing: &self.outgoing })
+    }
+
+    /// Goes over to the lane that the peer has granted, if a slot is there for the record.
+    fn hand_over(&mut self, own: &Inbox<'_>, alarm: Alarm) {
+        let Some(place) = self.path.granted.checked_sub(1) else { return };
+        let Some(outgoing) = own.granted_lane(self, place.into()) else { return };
+        let Some(claim) = self.claim_in_inbox(own) else { return };
+        claim.send(About::Record(PathRecord::HandOver(place)), alarm);
+        self.path.granted = 0;
+        self.incoming.let_go();
+        self.outgoing = outgoing;
+    }
+
+    /// Sends a record on the way that messages take; false if there is no room for it now.
+    fn send_record(&mut self, own: &Inbox<'_>, record: PathRecord, alarm: Alarm) -> bool {
+        if !self.outgoing.is_open() {
+            let claim = self.claim_in_inbox(own);
+            return claim.map(|claim| claim.send(About::Record(record), alarm)).is_some();
+        }
+        let consumed = self.incoming.consumed();
+        let claim = self.outgoing.claim();
+        claim.map(|claim| claim.send_record(record, consumed, &alarm)).is_some()
+    }
+
+    /// Closes the lane to the peer, if the peer has consumed all that was sent in it.
+    fn close_outgoing(&mut self, own: &Inbox<'_>, alarm: Alarm) {
+        if self.outgoing.refresh().is_err() || self.outgoing.under_way() != 0 {
+            return;
+        }
+        if self.send_record(own, PathRecord::Close, alarm) {
+            self.outgoing = self.outgoing.without_lane();
+        }
+    }
+
+    /// Returns true if no message is under way in the lane to the peer.
+    fn is_outgoing_idle(&mut self) -> bool {
+        !self.outgoing.is_open() || self.outgoing.refresh().is_ok() && self.outgoing.under_way() == 0
+    }
+}
+
+/// The fate of a full slot.
+enum SlotFate {
+    /// Waiting for another message of its sender, or for its sender to be attached.
+    Waits,
+    /// Waiting for the next round: its sender has had its turn.
+    WaitsItsTurn,
+    /// Taken.
+    Taken,
+    /// Impossible, and its sender is this one.
+    Fault(u32, Malformed),
+    /// Impossible, and of no sender that could be named.
+    Broken,
+}
+
+/// Sending.
+impl Shm<'_> {
+    /// Returns true if what is sent to this peer goes by its inbox now. A lane that has been
+    /// granted is taken over first.
+    #[cold]
+    pub(super) fn goes_by_inbox(&mut self, peer: PeerId) -> bool {
+        let Some(lane) = self.lanes.get_mut(peer.index()) else { return false };
+        if !self.shared.exists || lane.state != LaneState::Open || lane.outgoing.is_open() {
+            return false;
+        }
+        lane.hand_over(&self.inbox, self.alarm);
+        !lane.outgoing.is_open()
+    }
+
+    /// Claims a slot of a peer's inbox, which stays claimed until it is used, or waits for one.
+    fn await_slot(&mut self, peer: PeerId) -> Result<(), Refusal> {
+        let lane = self.lanes.get_mut(peer.index()).ok_or(Refusal::Never(Cause::Unreachable))?;
+        if lane.claim_in_inbox(&self.inbox).is_some() {
+            return Ok(());
+        }
+        lane.wants_block = false;
+        self.waiting.push(self.lanes, peer.0);
+        Err(Refusal::Again(Again::NoSlot))
+    }
+
+    /// Sends a short message by a peer's inbox.
+    pub(super) fn short_by_inbox(&mut self, peer: PeerId, message: Short<'_>) -> Post {
+        if let Err(refusal) = self.await_slot(peer) {
+            return refusal.into();
+        }
+        let lane = self.lanes.get_mut(peer.index());
+        let Some(claim) = lane.and_then(|lane| lane.claim_in_inbox(&self.inbox)) else {
+            return Post::Again(Again::NoSlot);
+        };
+        // SAFETY: a slot has room for a short message, and this one is the claim's alone; the
+        // message, borrowed from this rank's user, lies elsewhere.
+        unsafe { message.write(claim.message()) };
+        claim.send(About::Message(message.len()), self.alarm);
+        Post::Done
+    }
+
+    /// Reserves a slot of a peer's inbox for a message of at most as many bytes as a block has.
+    pub(super) fn reserve_in_inbox(&mut self, peer: PeerId, len: usize) -> Result<ShmSlot<'_>, Refusal> {
+        self.await_slot(peer)?;
+        let lane = self.lanes.get_mut(peer.index()).ok_or(Refusal::Never(Cause::Unreachable))?;
+        let store = lane.distance.store();
+        let Some(claim) = lane.claim_in_inbox(&self.inbox) else {
+            return Err(Refusal::Again(Again::NoSlot));
+        };
+        // SAFETY: the slot is the claim's alone until it is sent, it has room for a block or a
+        // short message, and shared memory is initialised.
+        let span = unsafe { SharedSpan::new(claim.message(), len) };
+        let (claim, alarm) = (SlotClaim::Inbox(claim), &self.alarm);
+        Ok(ShmSlot { claim, span, block: None, lender: None, consumed: 0, store, alarm })
+    }
+
+    /// Returns true if there is room for a message to a peer by its inbox.
+    pub(super) fn has_room_in_inbox(&mut self, index: u32) -> bool {
+        let Some(lane) = self.lanes.get_mut(index as usize) else { return false };
+        let Some(inbox) = self.inbox.shared_of(lane).filter(|_| !lane.outgoing.is_open()) else {
+            return false;
+        };
+        lane.path.sender.has_room(&inbox, self.inbox.identity.owner)
+    }
+}
+
+/// Receiving.
+impl Shm<'_> {
+    /// Takes messages of this rank's inbox: that part of a poll's budget that its senders have
+    /// among all that send. Returns the events.
+    pub(super) fn poll_share_of_inbox<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
+        let inbox = self.inbox.shared();
+        if !inbox.has_news() {
+            return 0;
+        }
+        let mut senders = 0_u64;
+        for slot in self.shared.receiver.look(&inbox) {
+            senders |= inbox.owner(slot).map_or(0, |owner| 1 << (owner.0 % 64));
+        }
+        let parts = u64::from(senders.count_ones());
+        let all = parts + u64::from(self.poll_set.len);
+        let due = u64::from(budget) * parts + u64::from(self.shared.carry);
+        self.shared.carry = due.checked_rem(all).unwrap_or(0) as u32;
+        let share = due.checked_div(all).unwrap_or(0).min(budget.into()) as u32;
+        self.poll_inbox(share, sink)
+    }
+
+    /// Takes messages of this rank's inbox. Returns the events.
+    #[inline(never)]
+    pub(super) fn poll_inbox<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
+        let mut left = budget;
+        // As many rounds as a sender can have messages here, and the rest of one before.
+        for _ in 0..=INBOX_SLOTS / SHARES_OF_SLOTS {
+            let inbox = self.inbox.shared();
+            if left == 0 || self.shared.is_broken || !self.poll_round(&inbox, &mut left, sink) {
+                break;
+            }
+            self.shared.round = self.shared.round.wrapping_add(1);
+        }
+        budget - left
+    }
+
+    /// Takes a message of each sender that has not had its turn in this round. Returns true if a
+    /// sender that has had it has another.
+    fn poll_round<S: Sink>(&mut self, inbox: &InboxPlace<'_>, left: &mut u32, sink: &mut S) -> bool {
+        let mut has_more = false;
+        for slot in self.shared.receiver.look(inbox) {
+            if *left == 0 {
+                return false;
+            }
+            match self.take_slot(inbox, slot, left, sink) {
+                SlotFate::Waits => continue,
+                SlotFate::WaitsItsTurn => {
+                    has_more = true;
+                    continue;
+                }
+                SlotFate::Taken => {}
+                SlotFate::Fault(index, what) => {
+                    self.fail(index, what, sink);
+                    *left -= 1;
+                }
+                SlotFate::Broken => {
+                    self.break_inbox();
+                    return false;
+                }
+            }
+            if let Some(waiter) = self.shared.receiver.free(inbox, slot) {
+                let lane = self.lanes.get(waiter.0.wrapping_add(self.first) as usize);
+                if let Some(asleep) = lane.and_then(|lane| lane.outgoing.asleep()) {
+                    self.alarm.rouse(asleep);
+                }
+            }
+        }
+        has_more
+    }
+
+    /// Looks at a full slot, and takes what stands there if it is next.
+    fn take_slot<S: Sink>(
+        &mut self,
+        inbox: &InboxPlace<'_>,
+        slot: u32,
+        left: &mut u32,
+        sink: &mut S,
+    ) -> SlotFate {
+        let peers = self.inbox.geometry.peers;
+        let Some(owner) = inbox.owner(slot).filter(|owner| owner.0 < peers) else { return SlotFate::Broken };
+        if owner == self.inbox.identity.owner {
+            return SlotFate::Broken;
+        }
+        let index = owner.0.wrapping_add(self.first);
+        let Some(lane) = self.lanes.get_mut(index as usize) else { return SlotFate::Broken };
+        match lane.state {
+            LaneState::Vacant => return SlotFate::Waits,
+            // What it has sent before it was lost, or let go.
+            LaneState::Broken | LaneState::Closed => return SlotFate::Taken,
+            LaneState::Open if !lane.path.stage.takes_inbox() => return SlotFate::Waits,
+            LaneState::Open if lane.path.round == self.shared.round => return SlotFate::WaitsItsTurn,
+            LaneState::Open => {}
+        }
+        let len_max = self.inbox.geometry.shared_message_bytes();
+        let full = self.shared.receiver.read(inbox, slot);
+        let about = match full.check(lane.path.expected, len_max) {
+            Ok(Some(about)) => about,
+            Ok(None) => return SlotFate::Waits,
+            Err(what) => return SlotFate::Fault(index, what),
+        };
+        lane.path.expected = lane.path.expected.wrapping_add(1);
+        lane.path.round = self.shared.round;
+        match about {
+            About::Message(len) => {
+                // SAFETY: the length is within the slot, which its sender has filled and leaves
+                // alone until it is free.
+                let message = unsafe { slice::from_raw_parts(inbox.message(slot), len as usize) };
+                sink.arrived(PeerId(index), message);
+                *left -= 1;
+                lane.path.came = lane.path.came.saturating_add(1);
+                if lane.path.came >= GRANT_AFTER {
+                    lane.path.came = 0;
+                    self.offer_lane(index);
+                }
+            }
+            About::Record(record) => {
+                if let Err(what) = self.take_record(index, record, false) {
+                    return SlotFate::Fault(index, what);
+                }
+            }
+        }
+        SlotFate::Taken
+    }
+
+    /// Ends the traffic of all that send by this rank's inbox.
+    #[cold]
+    fn break_inbox(&mut self) {
+        self.shared.is_broken = true;
+        for index in 0..self.lanes.len() {
+            let Some(lane) = self.lanes.get_mut(index) else { break };
+            if lane.state == LaneState::Open && lane.path.stage.takes_inbox() {
+                lane.close(LaneState::Broken);
+                self.waiting.push(self.lanes, index as u32);
+            }
+        }
+    }
+}
+
+/// Lanes.
+impl Shm<'_> {
+    /// Acts on a record that came in the inbox or by a lane.
+    ///
+    /// # Errors
+    /// [`Malformed::Control`] for one that cannot be now.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn take_record(
+        &mut self,
+        index: u32,
+        record: PathRecord,
+        by_lane: bool,
+    ) -> Result<(), Malformed> {
+        let Some(lane) = self.lanes.get_mut(index as usize).filter(|_| self.shared.exists) else {
+            return Err(Malformed::Control);
+        };
+        match record {
+            PathRecord::Grant(place) => {
+                let is_known = u32::from(place) < self.inbox.geometry.lane_count();
+                if !is_known || lane.outgoing.is_open() || lane.path.granted != 0 {
+                    return Err(Malformed::Control);
+                }
+                lane.path.granted = place + 1;
+                lane.hand_over(&self.inbox, self.alarm);
+            }
+            PathRecord::HandOver(place) => {
+                if by_lane || lane.path.stage != LaneStage::Granted || lane.path.place != place {
+                    return Err(Malformed::Control);
+                }
+                lane.path.stage = LaneStage::Open;
+                self.poll_set.insert(self.lanes, index);
+            }
+            PathRecord::Ask if lane.outgoing.is_open() => lane.close_outgoing(&self.inbox, self.alarm),
+            PathRecord::Ask => lane.hand_over(&self.inbox, self.alarm),
+            PathRecord::Close => {
+                if !by_lane {
+                    return Err(Malformed::Control);
+                }
+                lane.incoming = Incoming::CLOSED;
+                lane.path.stage = LaneStage::Drained;
+                self.poll_set.remove(self.lanes, index);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a peer have a lane, or asks for one that is idle.
+    #[cold]
+    #[inline(never)]
+    fn offer_lane(&mut self, index: u32) {
+        let stage = |lane: &Lane| lane.path.stage;
+        if self.lanes.get(index as usize).map(stage) != Some(LaneStage::None) {
+            return;
+        }
+        let Some(place) = self.free_lane() else { return self.ask_for_lane() };
+        let Some(incoming) = self.inbox.fresh_lane(place) else { return };
+        let Some(lane) = self.lanes.get_mut(index as usize) else { return };
+        if lane.send_record(&self.inbox, PathRecord::Grant(place as u8), self.alarm) {
+            (lane.incoming, lane.path.place, lane.path.stage) = (incoming, place as u8, LaneStage::Granted);
+            if let Some(holder) = self.shared.holders.get_mut(place as usize) {
+                *holder = index + 1;
+            }
+        }
+    }
+
+    /// Finds a lane that no peer has.
+    fn free_lane(&mut self) -> Option<u32> {
+        let count = self.inbox.geometry.lane_count() as usize;
+        for (place, holder) in self.shared.holders.iter_mut().take(count).enumerate() {
+            let Some(index) = holder.checked_sub(1) else { return Some(place as u32) };
+            let Some(lane) = self.lanes.get_mut(index as usize) else { continue };
+            // Its holder may still read what was answered in the lane's blocks.
+            if lane.path.stage == LaneStage::Drained && lane.is_outgoing_idle() {
+                lane.path.stage = LaneStage::None;
+                *holder = 0;
+                return Some(place as u32);
+            }
+        }
+        None
+    }
+
+    /// Asks for a lane in which nothing has come for a while.
+    fn ask_for_lane(&mut self) {
+        let count = self.inbox.geometry.lane_count() as usize;
+        for _ in 0..count {
+            self.shared.turn = (self.shared.turn as usize + 1).checked_rem(count).unwrap_or(0) as u8;
+            let holder = self.shared.holders.get(usize::from(self.shared.turn));
+            let index = holder.and_then(|holder| holder.checked_sub(1));
+            let Some(lane) = index.and_then(|index| self.lanes.get_mut(index as usize)) else { continue };
+            let is_idle = lane.path.stage.takes_lane() && lane.idle >= IDLE_LOOKS_MIN;
+            if !is_idle && lane.path.stage != LaneStage::Granted {
+                continue;
+            }
+            // Its sender is to find that all was consumed.
+            lane.incoming.publish();
+            lane.idle = 0;
+            lane.send_record(&self.inbox, PathRecord::Ask, self.alarm);
+            break;
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Ranks with fewer lanes than peers: their shared inboxes, and lanes that change hands.
+
+use std::vec;
+use std::vec::Vec;
+
+use aldis_hal::cause::Malformed;
+use aldis_hal::{Again, Cause, Post};
+
+use super::{InboxesJob, SMALL};
+use crate::shm::Geometry;
+use crate::shm::path::{LaneStage, PathRecord};
+
+/// Three ranks that have one lane each.
+const ONE_LANE: Geometry = Geometry { peers: 3, lanes: 1, ..SMALL };
+
+/// The offset of a slot's owner word, of its label's two words, and of the flags.
+const fn owner_at(slot: usize) -> usize {
+    Geometry::SHARED_AT + 128 + slot * 8
+}
+const fn label_at(geometry: Geometry, slot: usize) -> usize {
+    Geometry::SHARED_SLOTS_AT + slot * geometry.shared_stride()
+}
+const FLAGS: usize = Geometry::SHARED_AT;
+
+fn stage(world: &InboxesJob, rank: u32, peer: u32) -> LaneStage {
+    world.ranks[rank as usize].lanes[peer as usize].path.stage
+}
+
+/// Sends numbered messages one by one, each received before the next.
+fn talk(world: &mut InboxesJob, from: u32, to: u32, numbers: core::ops::Range<u8>) {
+    for number in numbers {
+        assert_eq!(world.short(from, to, &[number]), Post::Done);
+        assert_eq!(world.poll(to, 8).arrived, [(from, vec![number])]);
+        assert_eq!(world.poll(from, 8).events(), 0);
+    }
+}
+
+#[test]
+fn all_reach_all_whatever_the_number_of_lanes() {
+    let geometry = Geometry { peers: 40, ..SMALL };
+    let mut world = InboxesJob::new(geometry, 7);
+    for round in 0..40_u8 {
+        let message = vec![round; if round % 3 == 0 { 128 } else { 9 }];
+        let mut came = vec![Vec::new(); 40];
+        for from in 0..40 {
+            for to in (0..40).filter(|to| *to != from) {
+                while world.reserve(from, to, &message) != Post::Done {
+                    came[to as usize].extend(world.poll(to, 1000).arrived);
+                    came[from as usize].extend(world.poll(from, 1000).arrived);
+                }
+            }
+        }
+        for (to, came) in (0..).zip(&mut came) {
+            // Records are no events: a poll without any is not the last.
+            for _ in 0..4 {
+                came.extend(world.poll(to, 1000).arrived);
+            }
+            came.sort();
+            let senders = (0..40).filter(|from| *from != to);
+            assert!(came.iter().cloned().eq(senders.map(|from| (from, message.clone()))), "rank {to}");
+        }
+    }
+    let lanes: Vec<_> = (1..40).map(|peer| stage(&world, 0, peer)).collect();
+    assert_eq!(lanes.iter().filter(|stage| **stage != LaneStage::None).count(), 32, "{lanes:?}");
+}
+
+#[test]
+fn a_peer_that_talks_gets_a_lane_and_one_that_is_idle_gives_it_back() {
+    let mut world = InboxesJob::new(ONE_LANE, 0);
+    talk(&mut world, 1, 0, 0..15);
+    assert_eq!(stage(&world, 0, 1), LaneStage::None);
+    talk(&mut world, 1, 0, 15..17);
+    assert_eq!(stage(&world, 0, 1), LaneStage::Open);
+    talk(&mut world, 1, 0, 17..40);
+    // The other one talks, and there is no lane but one that is in use.
+    talk(&mut world, 2, 0, 0..40);
+    assert_eq!((stage(&world, 0, 1), stage(&world, 0, 2)), (LaneStage::Open, LaneStage::None));
+    for _ in 0..300 {
+        assert_eq!(world.poll(0, 8).events(), 0);
+    }
+    talk(&mut world, 2, 0, 40..64);
+    assert_eq!(world.poll(1, 8).events(), 0, "it is asked, and closes the lane");
+    talk(&mut world, 2, 0, 64..96);
+    assert_eq!((stage(&world, 0, 1), stage(&world, 0, 2)), (LaneStage::None, LaneStage::Open));
+    talk(&mut world, 1, 0, 40..80);
+    talk(&mut world, 2, 0, 96..128);
+}
+
+#[test]
+fn a_full_inbox_refuses_and_tells_when_there_is_room() {
+    let mut world = InboxesJob::new(ONE_LANE, 0);
+    let mut sent = 0;
+    while world.short(1, 0, &[sent]) == Post::Done {
+        sent += 1;
+    }
+    assert_eq!(sent, 8, "an eighth of the slots");
+    assert_eq!(world.reserve(1, 0, &[0; 128]), Post::Again(Again::NoSlot));
+    assert_eq!(world.poll(1, 8).events(), 0);
+    assert_eq!(world.poll(0, 3).arrived, (0..3).map(|number| (1, vec![number])).collect::<Vec<_>>());
+    assert_eq!(world.poll(1, 8).ready, [0]);
+    assert_eq!(world.short(1, 0, &[8]), Post::Done);
+}
+
+#[test]
+fn a_sender_that_is_killed_while_it_writes_stops_no_other() {
+    let geometry = Geometry { peers: 40, ..SMALL };
+    let mut world = InboxesJob::new(geometry, 0);
+    // Rank 39 has claimed slots and is gone.
+    for slot in 0..8 {
+        world.set_word(0, owner_at(slot), 40);
+    }
+    for round in 0..100 {
+        for from in 1..39 {
+            assert_eq!(world.short(from, 0, &[round]), Post::Done, "from {from}");
+        }
+        let mut arrived = 0;
+        for _ in 0..2 {
+            let log = world.poll(0, 1000);
+            assert_eq!(log.lost, []);
+            arrived += log.arrived.len();
+        }
+        assert_eq!(arrived, 38);
+    }
+}
+
+#[test]
+fn what_cannot_be_ends_the_traffic_of_its_sender_alone() {
+    let record = |record: PathRecord| 1 << 31 | record.word();
+    for (sequence, about, what) in [
+        (0, 129, Malformed::Length),
+        (0, 1 << 30, Malformed::Length),
+        (64, 8, Malformed::Sequence { got: 64, need: 0 }),
+        (u32::MAX, 8, Malformed::Sequence { got: 0xFFFF, need: 0 }),
+        (0, 1 << 31, Malformed::Control),
+        (0, record(PathRecord::Close), Malformed::Control),
+        (0, record(PathRecord::HandOver(0)), Malformed::Control),
+        (0, record(PathRecord::Grant(1)), Malformed::Control),
+        (0, u32::MAX, Malformed::Control),
+    ] {
+        let mut world = InboxesJob::new(ONE_LANE, 0);
+        world.set_word(0, owner_at(5), 2);
+        world.set_word(0, label_at(ONE_LANE, 5), sequence);
+        world.set_word(0, label_at(ONE_LANE, 5) + 4, about);
+        world.set_word(0, FLAGS, 1 << 5);
+        let log = world.poll(0, 8);
+        assert_eq!((log.arrived.len(), log.lost), (0, vec![(1, Cause::Malformed(what))]), "{about:#x}");
+        assert_eq!(world.short(0, 1, b"x"), Post::Never(Cause::PeerDead));
+        assert_eq!(world.short(1, 0, b"late"), Post::Done, "it does not know yet");
+        assert_eq!(world.short(2, 0, b"fine"), Post::Done);
+        assert_eq!(world.poll(0, 8).arrived, [(2, b"fine".to_vec())]);
+    }
+}
+
+#[test]
+fn what_is_of_no_sender_ends_the_inbox_and_no_lane() {
+    for owner in [0, 1, 4, u32::MAX] {
+        let mut world = InboxesJob::new(ONE_LANE, 0);
+        talk(&mut world, 2, 0, 0..20);
+        assert_eq!(stage(&world, 0, 2), LaneStage::Open);
+        world.set_word(0, owner_at(63), owner);
+        world.set_word(0, FLAGS + 4, 1 << 31);
+        let mut lost = world.poll(0, 8).lost;
+        lost.extend(world.poll(0, 8).lost);
+        assert_eq!(lost, [(1, Cause::Malformed(Malformed::Credit))], "owner {owner}");
+        assert_eq!(world.short(2, 0, b"fine"), Post::Done);
+        assert_eq!(world.poll(0, 8).arrived, [(2, b"fine".to_vec())]);
+        assert_eq!(world.short(0, 2, b"too"), Post::Done);
+    }
+}
+
+#[test]
+fn an_answer_in_a_block_of_no_lane_is_refused() {
+    let mut world = InboxesJob::new(ONE_LANE, 0);
+    talk(&mut world, 1, 0, 0..17);
+    assert_eq!(stage(&world, 0, 1), LaneStage::Open);
+    // Of an answer, in the first slot of the lane after the hand-over, and in the ping-pong slot.
+    for (at, sequence) in [(0, 1), (4 * 128, 1)] {
+        world.set_word(0, ONE_LANE.ring_at(0) + at + 4, 1 << 31 | 1 << 29);
+        world.set_word(0, ONE_LANE.ring_at(0) + at + 8, 8);
+        world.set_word(0, ONE_LANE.ring_at(0) + at, sequence);
+    }
+    let log = world.poll(0, 8);
+    assert_eq!((log.arrived.len(), log.lost), (0, vec![(1, Cause::Malformed(Malformed::Length))]));
+}
