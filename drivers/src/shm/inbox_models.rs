@@ -193,9 +193,9 @@ mod hand_over {
         both.inbox.send(&mut end, ME, 0);
         record(both, &mut end, PathRecord::HandOver(0));
         let claim = out.claim().expect("the lane is empty");
-        claim.send(Short::new(&1_u32.to_le_bytes(), &[]).unwrap(), 0, &Alarm(None));
+        claim.send(Short::new(&1_u32.to_le_bytes(), &[]).unwrap(), 0, &Alarm::default());
         let claim = out.claim().expect("the lane has room");
-        claim.send_record(PathRecord::Close, 0, &Alarm(None));
+        claim.send_record(PathRecord::Close, 0, &Alarm::default());
         both.inbox.send(&mut end, ME, 2);
     }
 
@@ -208,7 +208,9 @@ mod hand_over {
                 into.advance(head, None);
                 Some(number)
             }
-            NextMessage::Record(PathRecord::Close, head) => {
+            NextMessage::Fault(_) => {
+                let (record, head) = into.record().unwrap().expect("no message that cannot be");
+                assert_eq!(record, PathRecord::Close);
                 into.advance(head, None);
                 *stage = LaneStage::Drained;
                 None

@@ -24,10 +24,7 @@ pub(super) enum NextMessage<'a> {
     Block(u32, u32, SlotHead),
     /// A message in a block of the opposite lane: its index and length, both valid.
     Lent(u32, u32, SlotHead),
-    /// A record.
-    #[cfg(target_pointer_width = "64")]
-    Record(PathRecord, SlotHead),
-    /// A message that cannot be.
+    /// A message that cannot be, or a [record](Incoming::record).
     Fault(Malformed),
 }
 
@@ -136,16 +133,30 @@ impl<O: Orders> Incoming<O> {
                     NextMessage::Fault(Malformed::Length)
                 }
             }
-            #[cfg(target_pointer_width = "64")]
-            Announced::Record => {
-                // SAFETY: as of the head.
-                match PathRecord::parse(unsafe { slot.block_len() }) {
-                    Some(record) => NextMessage::Record(record, head),
-                    None => NextMessage::Fault(Malformed::Control),
-                }
-            }
             Announced::Nonsense => NextMessage::Fault(Malformed::Length),
         }
+    }
+
+    /// Looks for a record in place of the next message.
+    ///
+    /// # Errors
+    /// [`Malformed::Control`] for one that cannot be.
+    #[cfg(target_pointer_width = "64")]
+    pub(super) fn record(&self) -> Result<Option<(PathRecord, SlotHead)>, Malformed> {
+        if self.next.size == 0 {
+            return Ok(None);
+        }
+        // SAFETY: an end with slots is open, and `open`'s caller vouched for the place.
+        let slot = unsafe { &*self.slots.wrapping_add(self.next.at as usize) };
+        if slot.sequence.load(O::RECEIVE) != self.next.sequence() {
+            return Ok(None);
+        }
+        // SAFETY: this is the ring's receiver and it has seen the sequence.
+        let (head, word) = unsafe { (slot.head(), slot.block_len()) };
+        if !head.is_record() {
+            return Ok(None);
+        }
+        PathRecord::parse(word).map(|record| Some((record, head))).ok_or(Malformed::Control)
     }
 
     /// Returns true if the next message stands in its slot. A look and no more:

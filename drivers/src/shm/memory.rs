@@ -166,10 +166,7 @@ pub(super) enum Announced {
     Block(u32),
     /// A message in the block of this index of the opposite lane.
     Lent(u32),
-    /// A record.
-    #[cfg(target_pointer_width = "64")]
-    Record,
-    /// A head that cannot be.
+    /// No message: a record, or a head that cannot be.
     Nonsense,
 }
 
@@ -185,8 +182,6 @@ impl SlotHead {
     const WHAT_MAX: u32 = 0xFF;
     /// The flags of a message in a block, above its number.
     const IN_BLOCK: u32 = Self::BLOCK >> Self::WHAT;
-    #[cfg(target_pointer_width = "64")]
-    const IS_RECORD: u32 = Self::RECORD >> Self::WHAT;
     const IN_LENT: u32 = (Self::BLOCK | Self::LENT) >> Self::WHAT;
 
     /// A short message of `len` bytes, from a sender that has consumed up to `consumed`.
@@ -213,6 +208,12 @@ impl SlotHead {
         Self((consumed & 0xFFFF) | Self::RECORD)
     }
 
+    /// Returns true if a record stands in the slot.
+    #[cfg(target_pointer_width = "64")]
+    pub(super) const fn is_record(self) -> bool {
+        (self.0 & !Self::NEXT) >> Self::WHAT == Self::RECORD >> Self::WHAT
+    }
+
     /// This head with the place where the next message will stand.
     #[inline(always)]
     pub(super) const fn before(self, home: bool) -> Self {
@@ -227,8 +228,6 @@ impl SlotHead {
             return Announced::Short(what);
         }
         match what & !Self::WHAT_MAX {
-            #[cfg(target_pointer_width = "64")]
-            Self::IS_RECORD if what == Self::IS_RECORD => Announced::Record,
             Self::IN_BLOCK => Announced::Block(what & Self::WHAT_MAX),
             Self::IN_LENT if PING_PONG_SLOTS != 0 => Announced::Lent(what & Self::WHAT_MAX),
             _ => Announced::Nonsense,

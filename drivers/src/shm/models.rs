@@ -179,7 +179,6 @@ fn look<O: Orders>(end: &Incoming<O>, number: u32) -> Option<SlotHead> {
             Some(head)
         }
         NextMessage::Block(..) | NextMessage::Lent(..) => panic!("no blocks here"),
-        NextMessage::Record(..) => panic!("no records here"),
         NextMessage::Fault(what) => panic!("{what}"),
     }
 }
@@ -285,7 +284,6 @@ mod answers {
                     break (head, Some(block));
                 }
                 NextMessage::Block(..) | NextMessage::Lent(..) => panic!("another length"),
-                NextMessage::Record(..) => panic!("no records here"),
                 NextMessage::Fault(what) => panic!("{what}"),
             }
         };

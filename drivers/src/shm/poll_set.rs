@@ -5,7 +5,16 @@ use aldis_hal::cause::Malformed;
 use aldis_hal::{Again, Cause, PeerId, Refusal, Sink};
 
 use super::lane::LaneState;
-use super::transport::{Halt, Shm};
+use super::transport::Shm;
+
+/// The way that a message to a peer takes.
+pub(super) enum SendPath {
+    /// A lane of the peer's.
+    Lane,
+    /// The peer's inbox that all share.
+    #[cfg(target_pointer_width = "64")]
+    Inbox,
+}
 
 impl Shm<'_> {
     /// Returns the reason why nothing can be sent over a lane, whatever is waited for.
@@ -18,10 +27,14 @@ impl Shm<'_> {
     }
 
     /// Looks at the credit line for a free slot and, if `block`, a free block; without them the
-    /// lane waits.
+    /// lane waits. A peer without a lane from here is sent to by its inbox.
     #[cold]
     #[inline(never)]
-    pub(super) fn find_room(&mut self, peer: PeerId, block: bool) -> Result<(), Refusal> {
+    pub(super) fn find_room(&mut self, peer: PeerId, block: bool) -> Result<SendPath, Refusal> {
+        #[cfg(target_pointer_width = "64")]
+        if self.goes_by_inbox(peer) {
+            return Ok(SendPath::Inbox);
+        }
         let Some(lane) = self.lanes.get_mut(peer.index()).filter(|lane| lane.state == LaneState::Open) else {
             return Err(Refusal::Never(self.unusable(peer)));
         };
@@ -32,7 +45,7 @@ impl Shm<'_> {
             return Err(Refusal::Never(Cause::PeerDead));
         }
         let short_of = match (lane.outgoing.has_slot(), !block || lane.outgoing.free_block().is_some()) {
-            (true, true) => return Ok(()),
+            (true, true) => return Ok(SendPath::Lane),
             (false, _) => Again::NoSlot,
             (true, false) => Again::NoCredit,
         };
@@ -77,23 +90,20 @@ impl Shm<'_> {
     }
 
     /// Acts on what a burst has ended with; returns the events.
-    #[inline(always)]
-    pub(super) fn end_burst<S: Sink>(&mut self, index: u32, halt: Halt, sink: &mut S) -> u32 {
-        let what = match halt {
-            Halt::Fault(what) => what,
-            #[cfg(target_pointer_width = "64")]
-            Halt::Record(record) => match self.take_record(index, record, true) {
-                Ok(()) => return 0,
-                Err(what) => what,
-            },
+    #[cold]
+    #[inline(never)]
+    pub(super) fn end_burst<S: Sink>(&mut self, index: u32, what: Malformed, sink: &mut S) -> u32 {
+        #[cfg(target_pointer_width = "64")]
+        let what = match self.take_record_of_lane(index) {
+            Ok(true) => return 0,
+            Ok(false) => what,
+            Err(what) => what,
         };
         self.fail(index, what, sink);
         1
     }
 
     /// Ends a lane whose peer broke the protocol.
-    #[cold]
-    #[inline(never)]
     pub(super) fn fail<S: Sink>(&mut self, index: u32, what: Malformed, sink: &mut S) {
         self.poll_set.remove(self.lanes, index);
         if let Some(lane) = self.lanes.get_mut(index as usize) {

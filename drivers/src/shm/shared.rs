@@ -10,7 +10,7 @@ use core::slice;
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Again, Cause, PeerId, Post, Refusal, Sink};
 
-use super::geometry::Geometry;
+use super::geometry::{Geometry, SHORT_BYTES};
 use super::inbox::{About, INBOX_SLOTS, InboxPlace, InboxReceiver, InboxSender, SHARES_OF_SLOTS};
 use super::lane::{Lane, LaneState};
 use super::memory::{SharedSpan, Short};
@@ -18,7 +18,7 @@ use super::path::{GRANT_AFTER, LaneStage, PathRecord};
 use super::region::Inbox;
 use super::ring::{Incoming, RingSender};
 use super::sleep::Alarm;
-use super::transport::{Shm, ShmSlot, SlotClaim};
+use super::transport::{Shm, ShmSlot, SlotClaim, too_big};
 
 /// Looks in a row that must find a lane empty before it is asked for: long enough for the answer to
 /// an answer, short against a computation.
@@ -154,7 +154,6 @@ enum SlotFate {
 impl Shm<'_> {
     /// Returns true if what is sent to this peer goes by its inbox now. A lane that has been
     /// granted is taken over first.
-    #[cold]
     pub(super) fn goes_by_inbox(&mut self, peer: PeerId) -> bool {
         let Some(lane) = self.lanes.get_mut(peer.index()) else { return false };
         if !self.shared.exists || lane.state != LaneState::Open || lane.outgoing.is_open() {
@@ -176,7 +175,12 @@ impl Shm<'_> {
     }
 
     /// Sends a short message by a peer's inbox.
-    pub(super) fn short_by_inbox(&mut self, peer: PeerId, message: Short<'_>) -> Post {
+    #[cold]
+    #[inline(never)]
+    pub(super) fn short_by_inbox(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
+        let Some(message) = Short::new(header, payload) else {
+            return Post::Never(too_big(header.len() + payload.len(), SHORT_BYTES));
+        };
         if let Err(refusal) = self.await_slot(peer) {
             return refusal.into();
         }
@@ -218,9 +222,18 @@ impl Shm<'_> {
 
 /// Receiving.
 impl Shm<'_> {
+    /// Takes messages of this rank's inbox and of its lanes; returns the events of the budget that
+    /// are left.
+    #[inline(never)]
+    pub(super) fn poll_shared<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
+        let mut left = budget - self.poll_share_of_inbox(budget, sink);
+        left = self.poll_lanes::<true, S>(left, sink);
+        left - self.poll_inbox(left, sink)
+    }
+
     /// Takes messages of this rank's inbox: that part of a poll's budget that its senders have
     /// among all that send. Returns the events.
-    pub(super) fn poll_share_of_inbox<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
+    fn poll_share_of_inbox<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
         let inbox = self.inbox.shared();
         if !inbox.has_news() {
             return 0;
@@ -238,8 +251,7 @@ impl Shm<'_> {
     }
 
     /// Takes messages of this rank's inbox. Returns the events.
-    #[inline(never)]
-    pub(super) fn poll_inbox<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
+    fn poll_inbox<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
         let mut left = budget;
         // As many rounds as a sender can have messages here, and the rest of one before.
         for _ in 0..=INBOX_SLOTS / SHARES_OF_SLOTS {
@@ -356,18 +368,28 @@ impl Shm<'_> {
 
 /// Lanes.
 impl Shm<'_> {
+    /// Takes a record that stands in a lane in place of the next message; false if there is none.
+    ///
+    /// # Errors
+    /// [`Malformed::Credit`] for credit in its head that cannot be, [`Malformed::Control`] for a
+    /// record that cannot be now.
+    pub(super) fn take_record_of_lane(&mut self, index: u32) -> Result<bool, Malformed> {
+        let Some(lane) = self.lanes.get_mut(index as usize) else { return Ok(false) };
+        let Some((record, head)) = lane.incoming.record()? else { return Ok(false) };
+        lane.outgoing.take_credit(head)?;
+        lane.incoming.advance(head, None);
+        if lane.incoming.settle() {
+            lane.outgoing.rouse(self.alarm);
+        }
+        self.take_record(index, record, true)?;
+        Ok(true)
+    }
+
     /// Acts on a record that came in the inbox or by a lane.
     ///
     /// # Errors
     /// [`Malformed::Control`] for one that cannot be now.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn take_record(
-        &mut self,
-        index: u32,
-        record: PathRecord,
-        by_lane: bool,
-    ) -> Result<(), Malformed> {
+    fn take_record(&mut self, index: u32, record: PathRecord, by_lane: bool) -> Result<(), Malformed> {
         let Some(lane) = self.lanes.get_mut(index as usize).filter(|_| self.shared.exists) else {
             return Err(Malformed::Control);
         };

@@ -20,13 +20,12 @@ use super::inbox::About;
 use super::lane::{Lane, LaneQueue, LaneState, PollSet};
 use super::memory::{SharedSpan, Short};
 use super::outgoing::USES_PING_PONG;
-#[cfg(target_pointer_width = "64")]
-use super::path::PathRecord;
+use super::poll_set::SendPath;
 use super::region::{Inbox, Region};
 use super::ring::{Claim, Incoming, NextMessage};
+use super::sets::NodeSleep;
 #[cfg(target_pointer_width = "64")]
 use super::shared::{InboxClaim, SharedInbox};
-use super::sets::NodeSleep;
 use super::sleep::{Alarm, SleepWords, WAKES};
 use crate::sync::AtomicU32;
 
@@ -258,9 +257,35 @@ impl<'m> Shm<'m> {
     pub fn geometry(&self) -> Geometry {
         self.inbox.geometry
     }
+
+    /// Takes messages of lanes; returns the events of the budget that are left. Lanes count how
+    /// often they are found empty if they are fewer than peers.
+    #[inline(always)]
+    pub(super) fn poll_lanes<const COUNTS: bool, S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
+        let mut left = budget;
+        let mut turns = self.poll_set.len;
+        while turns != 0 && left != 0 {
+            turns -= 1;
+            let index = self.poll_set.turn;
+            let Some(lane) = self.lanes.get_mut(index as usize) else { break };
+            self.poll_set.turn = PollSet::after(lane);
+            let most = left.min(BURST);
+            let burst = Burst { from: PeerId(index), block_bytes: self.block_bytes, most, alarm: self.alarm };
+            let (spared, fault) = drain(lane, burst, sink);
+            left -= most - spared;
+            if COUNTS {
+                lane.idle = if spared == most { lane.idle.saturating_add(1) } else { 0 };
+            }
+            if let Some(what) = fault {
+                left -= self.end_burst(index, what, sink);
+                turns = turns.min(self.poll_set.len);
+            }
+        }
+        left
+    }
 }
 
-fn too_big(len: usize, max: u32) -> Cause {
+pub(super) fn too_big(len: usize, max: u32) -> Cause {
     Cause::TooBig { len: len as u64, max: u64::from(max) }
 }
 
@@ -275,20 +300,12 @@ struct Burst {
     alarm: Alarm,
 }
 
-/// The cause by which a burst ends before its lane is empty.
-pub(super) enum Halt {
-    /// A message that cannot be.
-    Fault(Malformed),
-    /// A record, which was taken.
-    #[cfg(target_pointer_width = "64")]
-    Record(PathRecord),
-}
-
-/// Delivers the messages of one lane; returns how many fewer, and what it ended with.
+/// Delivers the messages of one lane; returns how many fewer, and what was wrong with the
+/// next, which may be a record.
 #[inline(always)]
-fn drain<S: Sink>(lane: &mut Lane, burst: Burst, sink: &mut S) -> (u32, Option<Halt>) {
+fn drain<S: Sink>(lane: &mut Lane, burst: Burst, sink: &mut S) -> (u32, Option<Malformed>) {
     let Burst { from, block_bytes, most, alarm } = burst;
-    let (mut left, mut halt) = (most, None);
+    let mut left = most;
     while left != 0 {
         let (message, block, head) = match lane.incoming.next(block_bytes) {
             NextMessage::Empty => break,
@@ -301,10 +318,7 @@ fn drain<S: Sink>(lane: &mut Lane, burst: Burst, sink: &mut S) -> (u32, Option<H
                 (unsafe { slice::from_raw_parts(start, len as usize) }, Some(block), head)
             }
             #[cfg(target_pointer_width = "64")]
-            NextMessage::Lent(..) if !lane.outgoing.is_open() => {
-                halt = Some(Halt::Fault(Malformed::Length));
-                break;
-            }
+            NextMessage::Lent(..) if !lane.outgoing.is_open() => return (left, Some(Malformed::Length)),
             NextMessage::Lent(block, len, head) => {
                 let start = lane.outgoing.blocks().wrapping_add(block as usize * block_bytes as usize);
                 lane.outgoing.answered();
@@ -313,19 +327,10 @@ fn drain<S: Sink>(lane: &mut Lane, burst: Burst, sink: &mut S) -> (u32, Option<H
                 // sender the block is this side's, which fills none while the message is borrowed.
                 (unsafe { slice::from_raw_parts(start.cast_const(), len as usize) }, None, head)
             }
-            #[cfg(target_pointer_width = "64")]
-            NextMessage::Record(record, head) => {
-                halt = Some(match lane.outgoing.take_credit(head) {
-                    Ok(()) => Halt::Record(record),
-                    Err(what) => Halt::Fault(what),
-                });
-                lane.incoming.advance(head, None);
-                break;
-            }
-            NextMessage::Fault(what) => return (left, Some(Halt::Fault(what))),
+            NextMessage::Fault(what) => return (left, Some(what)),
         };
         if let Err(what) = lane.outgoing.take_credit(head) {
-            return (left, Some(Halt::Fault(what)));
+            return (left, Some(what));
         }
         sink.arrived(from, message);
         if let Some(block) = block {
@@ -334,15 +339,15 @@ fn drain<S: Sink>(lane: &mut Lane, burst: Burst, sink: &mut S) -> (u32, Option<H
         lane.incoming.advance(head, block);
         left -= 1;
     }
-    if left != most || halt.is_some() {
+    if left != most {
         if lane.incoming.settle() && WAKES {
             lane.outgoing.rouse(alarm);
         }
-        if left != 0 && halt.is_none() {
+        if left != 0 {
             lane.outgoing.received_all();
         }
     }
-    (left, halt)
+    (left, None)
 }
 
 /// The slot that announces a message being written.
@@ -436,12 +441,11 @@ impl Transport for Shm<'_> {
                     return Post::Done;
                 }
             }
-            #[cfg(target_pointer_width = "64")]
-            if self.goes_by_inbox(peer) {
-                return self.short_by_inbox(peer, message);
-            }
-            if let Err(refusal) = self.find_room(peer, false) {
-                return refusal.into();
+            match self.find_room(peer, false) {
+                Ok(SendPath::Lane) => {}
+                #[cfg(target_pointer_width = "64")]
+                Ok(SendPath::Inbox) => return self.short_by_inbox(peer, header, payload),
+                Err(refusal) => return refusal.into(),
             }
         }
         Post::Again(Again::NoSlot)
@@ -457,11 +461,11 @@ impl Transport for Shm<'_> {
         let has_block = |lane: &Lane| held(lane).or_else(|| lane.outgoing.free_block()).is_some();
         let enough = |lane: &Lane| lane.outgoing.has_slot() && (!large || has_block(lane));
         if !self.lanes.get(peer.index()).is_some_and(enough) {
-            #[cfg(target_pointer_width = "64")]
-            if self.goes_by_inbox(peer) {
-                return self.reserve_in_inbox(peer, len);
+            match self.find_room(peer, large)? {
+                SendPath::Lane => {}
+                #[cfg(target_pointer_width = "64")]
+                SendPath::Inbox => return self.reserve_in_inbox(peer, len),
             }
-            self.find_room(peer, large)?;
         }
         let lane = self.lanes.get_mut(peer.index()).ok_or(Refusal::Never(Cause::Unreachable))?;
         let (held, consumed) = (held(lane), lane.incoming.consumed());
@@ -522,31 +526,9 @@ impl Transport for Shm<'_> {
         }
         #[cfg(target_pointer_width = "64")]
         if self.shared.exists {
-            left -= self.poll_share_of_inbox(left, sink);
+            return budget - self.poll_shared(left, sink);
         }
-        let mut turns = self.poll_set.len;
-        while turns != 0 && left != 0 {
-            turns -= 1;
-            let index = self.poll_set.turn;
-            let Some(lane) = self.lanes.get_mut(index as usize) else { break };
-            self.poll_set.turn = PollSet::after(lane);
-            let most = left.min(BURST);
-            let burst = Burst { from: PeerId(index), block_bytes: self.block_bytes, most, alarm: self.alarm };
-            let (spared, halt) = drain(lane, burst, sink);
-            left -= most - spared;
-            #[cfg(target_pointer_width = "64")]
-            if self.shared.exists {
-                lane.idle = if spared == most { lane.idle.saturating_add(1) } else { 0 };
-            }
-            if let Some(halt) = halt {
-                left -= self.end_burst(index, halt, sink);
-                turns = turns.min(self.poll_set.len);
-            }
-        }
-        #[cfg(target_pointer_width = "64")]
-        if self.shared.exists {
-            left -= self.poll_inbox(left, sink);
-        }
+        left = self.poll_lanes::<false, S>(left, sink);
         budget - left
     }
 

@@ -9,8 +9,7 @@ use aldis_hal::{Instant, PeerId, Transport};
 use super::{InboxesJob, ShmLog};
 use crate::shm::Geometry;
 
-const GEOMETRY: Geometry =
-    Geometry { peers: 4, slots: 4, lanes: 32, blocks: 2, block_bytes: 128, sets: 2 };
+const GEOMETRY: Geometry = Geometry { peers: 4, slots: 4, lanes: 32, blocks: 2, block_bytes: 128, sets: 2 };
 const NOTE: Note = Note { operation: 1, root: 0, bytes: 4 };
 
 fn ring(_: &AtomicU32) {}
