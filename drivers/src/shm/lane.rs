@@ -41,8 +41,6 @@ pub struct Lane {
     hot: bool,
     /// The first set of control slots in the peer's inbox; null while closed.
     pub(super) sets: *const u8,
-    /// Polls in a row that found the ring empty; counted only where lanes are fewer than peers.
-    pub(super) idle: u32,
     /// The distance of the peer's core.
     pub(super) distance: LaneDistance,
     /// The way that messages take, where lanes are fewer than peers.
@@ -68,7 +66,6 @@ impl Lane {
         incoming: Incoming::CLOSED,
         next: 0,
         previous: 0,
-        idle: 0,
         distance: LaneDistance::UNKNOWN,
         path: PeerPath::EMPTY,
     };
@@ -139,7 +136,7 @@ impl PollSet {
             return;
         };
         let Some(lane) = lanes.get_mut(index as usize).filter(|lane| !lane.hot) else { return };
-        (lane.hot, lane.idle, lane.next, lane.previous) = (true, 0, first, last);
+        (lane.hot, lane.next, lane.previous) = (true, first, last);
         link(lanes, last, index);
         link(lanes, index, first);
         self.turn = first;

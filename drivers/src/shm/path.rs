@@ -13,7 +13,7 @@
 //!
 //! A receiver grants a lane to a sender of which [`GRANT_AFTER`] messages came through the inbox
 //! (Open MPI, `btl/sm`: a fast box after 16), if one is free; else it asks for one that has been
-//! idle for some hundred looks. It reads a lane once it has taken the hand-over, and takes nothing
+//! idle for some hundred polls. It reads a lane once it has taken the hand-over, and takes nothing
 //! of that sender from the inbox until it has taken the close: that is all that order needs.
 //!
 //! The sender of a lane answers when it polls, and closes it if the receiver has consumed all that
@@ -121,6 +121,9 @@ pub(super) struct PeerPath {
     /// The place of the lane that the peer has here.
     pub(super) place: u8,
     pub(super) stage: LaneStage,
+    /// The position in the peer's lane when it was last found in use, and the number of the poll.
+    pub(super) position: u32,
+    pub(super) used_at: u32,
     /// The place, plus one, of a lane of the peer's that is granted and not taken over yet.
     pub(super) granted: u8,
 }
@@ -136,6 +139,8 @@ impl PeerPath {
         came: 0,
         place: 0,
         stage: LaneStage::None,
+        position: 0,
+        used_at: 0,
         granted: 0,
     };
 

@@ -20,9 +20,9 @@ use super::ring::{Incoming, RingSender};
 use super::sleep::Alarm;
 use super::transport::{Shm, ShmSlot, SlotClaim, too_big};
 
-/// Looks in a row that must find a lane empty before it is asked for: long enough for the answer to
-/// an answer, short against a computation.
-const IDLE_LOOKS_MIN: u32 = 256;
+/// Polls that must bring nothing in a lane before it is asked for: long enough for the answer to an
+/// answer, short against a computation.
+const IDLE_POLLS_MIN: u32 = 256;
 
 /// The state of a rank that has fewer lanes than peers.
 pub(super) struct SharedInbox {
@@ -37,6 +37,8 @@ pub(super) struct SharedInbox {
     holders: [u32; Geometry::LANES_MAX as usize],
     /// The lane that is asked for next.
     turn: u8,
+    /// The polls so far.
+    polls: u32,
     /// The inbox's share of earlier polls' budgets that was less than an event.
     carry: u32,
 }
@@ -45,7 +47,8 @@ impl SharedInbox {
     pub(super) fn new(geometry: Geometry) -> Self {
         let holders = [0; Geometry::LANES_MAX as usize];
         let exists = geometry.is_shared();
-        Self { exists, is_broken: false, receiver: InboxReceiver::NEW, round: 1, holders, turn: 0, carry: 0 }
+        let receiver = InboxReceiver::NEW;
+        Self { exists, is_broken: false, receiver, round: 1, holders, turn: 0, polls: 0, carry: 0 }
     }
 
     /// Accepts the inbox of a peer, by its number; returns where it is.
@@ -128,6 +131,16 @@ impl Lane {
         if self.send_record(own, PathRecord::Close, alarm) {
             self.outgoing = self.outgoing.without_lane();
         }
+    }
+
+    /// Returns true if nothing has come in the lane from the peer since it was last found in use,
+    /// some polls ago; `now` is the number of polls so far.
+    fn is_incoming_idle(&mut self, now: u32) -> bool {
+        let position = self.incoming.consumed();
+        if self.path.position != position {
+            (self.path.position, self.path.used_at) = (position, now);
+        }
+        self.path.stage.takes_lane() && now.wrapping_sub(self.path.used_at) >= IDLE_POLLS_MIN
     }
 
     /// Returns true if no message is under way in the lane to the peer.
@@ -222,18 +235,11 @@ impl Shm<'_> {
 
 /// Receiving.
 impl Shm<'_> {
-    /// Takes messages of this rank's inbox and of its lanes; returns the events of the budget that
-    /// are left.
-    #[inline(never)]
-    pub(super) fn poll_shared<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
-        let mut left = budget - self.poll_share_of_inbox(budget, sink);
-        left = self.poll_lanes::<true, S>(left, sink);
-        left - self.poll_inbox(left, sink)
-    }
-
     /// Takes messages of this rank's inbox: that part of a poll's budget that its senders have
     /// among all that send. Returns the events.
-    fn poll_share_of_inbox<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
+    #[inline(never)]
+    pub(super) fn poll_share_of_inbox<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
+        self.shared.polls = self.shared.polls.wrapping_add(1);
         let inbox = self.inbox.shared();
         if !inbox.has_news() {
             return 0;
@@ -251,7 +257,8 @@ impl Shm<'_> {
     }
 
     /// Takes messages of this rank's inbox. Returns the events.
-    fn poll_inbox<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
+    #[inline(never)]
+    pub(super) fn poll_inbox<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
         let mut left = budget;
         // As many rounds as a sender can have messages here, and the rest of one before.
         for _ in 0..=INBOX_SLOTS / SHARES_OF_SLOTS {
@@ -407,6 +414,7 @@ impl Shm<'_> {
                     return Err(Malformed::Control);
                 }
                 lane.path.stage = LaneStage::Open;
+                (lane.path.position, lane.path.used_at) = (lane.incoming.consumed(), self.shared.polls);
                 self.poll_set.insert(self.lanes, index);
             }
             PathRecord::Ask if lane.outgoing.is_open() => lane.close_outgoing(&self.inbox, self.alarm),
@@ -466,13 +474,12 @@ impl Shm<'_> {
             let holder = self.shared.holders.get(usize::from(self.shared.turn));
             let index = holder.and_then(|holder| holder.checked_sub(1));
             let Some(lane) = index.and_then(|index| self.lanes.get_mut(index as usize)) else { continue };
-            let is_idle = lane.path.stage.takes_lane() && lane.idle >= IDLE_LOOKS_MIN;
-            if !is_idle && lane.path.stage != LaneStage::Granted {
+            if !lane.is_incoming_idle(self.shared.polls) && lane.path.stage != LaneStage::Granted {
                 continue;
             }
             // Its sender is to find that all was consumed.
             lane.incoming.publish();
-            lane.idle = 0;
+            lane.path.used_at = self.shared.polls;
             lane.send_record(&self.inbox, PathRecord::Ask, self.alarm);
             break;
         }

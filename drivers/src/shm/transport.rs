@@ -257,32 +257,6 @@ impl<'m> Shm<'m> {
     pub fn geometry(&self) -> Geometry {
         self.inbox.geometry
     }
-
-    /// Takes messages of lanes; returns the events of the budget that are left. Lanes count how
-    /// often they are found empty if they are fewer than peers.
-    #[inline(always)]
-    pub(super) fn poll_lanes<const COUNTS: bool, S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
-        let mut left = budget;
-        let mut turns = self.poll_set.len;
-        while turns != 0 && left != 0 {
-            turns -= 1;
-            let index = self.poll_set.turn;
-            let Some(lane) = self.lanes.get_mut(index as usize) else { break };
-            self.poll_set.turn = PollSet::after(lane);
-            let most = left.min(BURST);
-            let burst = Burst { from: PeerId(index), block_bytes: self.block_bytes, most, alarm: self.alarm };
-            let (spared, fault) = drain(lane, burst, sink);
-            left -= most - spared;
-            if COUNTS {
-                lane.idle = if spared == most { lane.idle.saturating_add(1) } else { 0 };
-            }
-            if let Some(what) = fault {
-                left -= self.end_burst(index, what, sink);
-                turns = turns.min(self.poll_set.len);
-            }
-        }
-        left
-    }
 }
 
 pub(super) fn too_big(len: usize, max: u32) -> Cause {
@@ -526,9 +500,27 @@ impl Transport for Shm<'_> {
         }
         #[cfg(target_pointer_width = "64")]
         if self.shared.exists {
-            return budget - self.poll_shared(left, sink);
+            left -= self.poll_share_of_inbox(left, sink);
         }
-        left = self.poll_lanes::<false, S>(left, sink);
+        let mut turns = self.poll_set.len;
+        while turns != 0 && left != 0 {
+            turns -= 1;
+            let index = self.poll_set.turn;
+            let Some(lane) = self.lanes.get_mut(index as usize) else { break };
+            self.poll_set.turn = PollSet::after(lane);
+            let most = left.min(BURST);
+            let burst = Burst { from: PeerId(index), block_bytes: self.block_bytes, most, alarm: self.alarm };
+            let (spared, fault) = drain(lane, burst, sink);
+            left -= most - spared;
+            if let Some(what) = fault {
+                left -= self.end_burst(index, what, sink);
+                turns = turns.min(self.poll_set.len);
+            }
+        }
+        #[cfg(target_pointer_width = "64")]
+        if self.shared.exists {
+            left -= self.poll_inbox(left, sink);
+        }
         budget - left
     }
 
