@@ -264,32 +264,25 @@ fn greet(channel: &Channel) -> Result<Terms, JoinError> {
     }
 }
 
-/// Receives the segments of this rank and of those that it shares memory with, in order, checked
-/// and mapped.
+/// Receives the segments of this rank and of those that it shares memory with, checked and mapped.
 fn take_segments(channel: &Channel, terms: &Terms) -> Result<Segments, JoinError> {
-    let (first, expected) = terms.node.mates_of(terms.label.rank);
-    let staging = shape::staging_bytes(expected);
-    let per_node = terms.node.per_node;
-    let mut segments = Segments { me: terms.label.rank, first, mapped: Vec::new(), staging, per_node };
-    while segments.mapped.len() < expected as usize {
-        let mut received = channel.receive(terms.deadline)?;
-        let files: Vec<OwnedFd> = received.descriptors.drain(..).collect();
-        match received.message()? {
-            FromLauncher::Segments { first } if first == segments.next() && !files.is_empty() => {}
-            FromLauncher::Refused { text } => return Err(JoinError::Refused { text: text.to_owned() }),
-            other => return Err(WireError::Unexpected { found: other.name(), expected: "segments" }.into()),
-        }
-        for file in files {
-            let (rank, found) = (segments.next(), segments.mapped.len() as u32);
-            if found >= expected {
-                return Err(JoinError::Segments { expected, found: found + 1 });
-            }
-            let label = Label { rank, ..terms.label };
-            let segment = Segment::open(&file, label, terms.segment_bytes);
-            segments.mapped.push(segment.map_err(|error| JoinError::Segment { rank, error })?.leak());
-        }
+    let me = terms.label.rank;
+    let (first, expected) = terms.node.mates_of(me);
+    let mut received = channel.receive(terms.deadline)?;
+    let files: Vec<OwnedFd> = received.descriptors.drain(..).collect();
+    match received.message()? {
+        FromLauncher::Segments => {}
+        FromLauncher::Refused { text } => return Err(JoinError::Refused { text: text.to_owned() }),
+        other => return Err(WireError::Unexpected { found: other.name(), expected: "segments" }.into()),
     }
-    Ok(segments)
+    let [file] = &files[..] else {
+        return Err(JoinError::Segments { expected: 1, found: files.len() as u32 });
+    };
+    let broken = |error| JoinError::Segment { rank: me, error };
+    let segments = Segment::open_all(file, first..first + expected, terms.label, terms.segment_bytes);
+    let mapped = segments.map_err(broken)?.into_iter().map(Segment::leak).collect();
+    let (staging, per_node) = (shape::staging_bytes(expected), terms.node.per_node);
+    Ok(Segments { me, first, mapped, staging, per_node })
 }
 
 /// Sends this rank's card and receives those of all ranks, this rank's included.
@@ -299,18 +292,23 @@ fn exchange(channel: &Channel, card: &Card, terms: &Terms) -> Result<Vec<Card>, 
     let bytes = card.encode(&mut buffer).map_err(|_| undecodable(terms.label.rank))?;
     channel.send(&FromRank::Card { bytes }, terms.deadline)?;
     let mut cards = Vec::new();
-    for expected in 0..terms.label.size {
+    while cards.len() < terms.label.size as usize {
         let received = channel.receive(terms.deadline)?;
+        let left = terms.label.size as usize - cards.len();
         match received.message()? {
-            FromLauncher::Card { rank, bytes } if rank == expected => {
-                let card = Card::decode(bytes).map_err(|_| undecodable(rank))?;
-                if card.peer() != PeerId(rank) {
-                    return Err(JoinError::Card { rank, found: Some(card.peer().0) });
+            FromLauncher::Cards { first, cards: some }
+                if first as usize == cards.len() && (1..=left).contains(&some.len()) =>
+            {
+                for (rank, bytes) in (first..).zip(some) {
+                    let card = Card::decode(bytes).map_err(|_| undecodable(rank))?;
+                    if card.peer() != PeerId(rank) {
+                        return Err(JoinError::Card { rank, found: Some(card.peer().0) });
+                    }
+                    cards.push(card);
                 }
-                cards.push(card);
             }
             FromLauncher::Refused { text } => return Err(JoinError::Refused { text: text.to_owned() }),
-            other => return Err(WireError::Unexpected { found: other.name(), expected: "card" }.into()),
+            other => return Err(WireError::Unexpected { found: other.name(), expected: "cards" }.into()),
         }
     }
     Ok(cards)

@@ -1,17 +1,22 @@
 //! UNSAFE: maps shared memory. Segments: anonymous shared memory of one rank, status board first,
 //! then what single copies are agreed upon in, the inbox, and the rank's arena if it has one.
 //!
-//! A segment is a memfd: it has no name in any file system, so nothing can be left behind, whatever
-//! is killed when; the kernel frees it with the last process that holds it. It is private to the
+//! The segments of ranks that share memory stand in one file, which each of them maps at once.
+//!
+//! A file is a memfd: it has no name in any file system, so nothing can be left behind, whatever is
+//! killed when; the kernel frees it with the last process that holds it. It is private to the
 //! user (mode 0600), sealed against shrinking and growing, so that no peer can turn an access into
 //! SIGBUS, and backed by memory from the first moment (`fallocate`), so that a lack of memory is
 //! [`SegmentError::NoMemory`] at creation and never a fault later. A segment that comes from
-//! elsewhere is checked for size, seals and label before a byte of it is believed.
+//! elsewhere is checked for size, seals and label before a byte of it is believed; a peer's in the
+//! same file, for the identity in its inbox, when it is attached.
 
 use core::fmt;
 use core::num::NonZeroUsize;
+use core::ops::Range;
 use core::ptr::NonNull;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use aldis_sys::memory::{
     FallocateFlags, MFdFlags, MapFlags, Mode, ProtFlags, SealFlag, add_seals, fallocate, fchmod, fstat,
@@ -152,9 +157,20 @@ pub fn check_room(segments: u32, bytes: usize) -> Result<(), SegmentError> {
 /// # Errors
 /// [`SegmentError::NoMemory`] with both numbers, or the system call that failed.
 pub fn create(label: Label, bytes: usize) -> Result<OwnedFd, SegmentError> {
-    let need = bytes as u64;
+    create_all(label, 1, bytes).map(|(file, _)| file)
+}
+
+/// Makes the segments of so many ranks, of which `label` is the first one's, in one file. Returns
+/// their boards too.
+///
+/// # Errors
+/// [`SegmentError::NoMemory`] with both numbers, where the bytes needed are those of all, or the
+/// system call that failed.
+pub fn create_all(label: Label, ranks: u32, bytes: usize) -> Result<(OwnedFd, Vec<BoardView>), SegmentError> {
+    let whole = bytes_of_all(ranks, bytes);
+    let need = whole as u64;
     let have = available_bytes().min(file_bytes_max());
-    let length = off_t::try_from(bytes).map_err(|_| SegmentError::NoMemory { need, have, refused: None })?;
+    let length = off_t::try_from(whole).map_err(|_| SegmentError::NoMemory { need, have, refused: None })?;
     if have < need {
         return Err(SegmentError::NoMemory { need, have, refused: None });
     }
@@ -171,8 +187,24 @@ pub fn create(label: Label, bytes: usize) -> Result<OwnedFd, SegmentError> {
         errno => SegmentError::System { call: "fallocate", errno },
     })?;
     add_seals(&file, SEALS).map_err(system("fcntl(F_ADD_SEALS)"))?;
-    BoardView::map(file.as_fd())?.board().label(label, need);
-    Ok(file)
+    let mapping = Arc::new(Mapping::new(file.as_fd(), whole)?);
+    let boards: Vec<BoardView> = (0..ranks)
+        .map(|place| BoardView { mapping: Arc::clone(&mapping), at: place_of(place, bytes) })
+        .collect();
+    for (board, rank) in boards.iter().zip(label.rank..) {
+        board.board().label(Label { rank, ..label }, bytes as u64);
+    }
+    Ok((file, boards))
+}
+
+/// Returns the place of a segment in a file of them: at a page.
+const fn place_of(place: u32, bytes: usize) -> usize {
+    bytes.next_multiple_of(PAGE_BYTES).saturating_mul(place as usize)
+}
+
+/// Returns the bytes of a file of so many segments.
+const fn bytes_of_all(ranks: u32, bytes: usize) -> usize {
+    place_of(ranks.saturating_sub(1), bytes).saturating_add(bytes)
 }
 
 /// Checks size and seals of a file that is said to be a segment of `bytes` bytes.
@@ -255,7 +287,10 @@ pub struct Parts {
 /// ```
 #[derive(Debug)]
 pub struct Segment {
-    mapping: Mapping,
+    mapping: Arc<Mapping>,
+    /// The place in the mapping, and bytes.
+    at: usize,
+    bytes: usize,
 }
 
 impl Segment {
@@ -264,21 +299,49 @@ impl Segment {
     /// # Errors
     /// What [`SegmentError`] names: size, seals, foreign, mislabelled, or the system.
     pub fn open(file: &OwnedFd, label: Label, bytes: usize) -> Result<Self, SegmentError> {
+        let segments = Self::open_all(file, label.rank..label.rank.saturating_add(1), label, bytes)?;
+        let none = SegmentError::Size { expected: bytes as u64, found: 0 };
+        segments.into_iter().next().ok_or(none)
+    }
+
+    /// Maps the file of the segments of these ranks, each `bytes` long, by one of them, whose label
+    /// should be `own`.
+    ///
+    /// # Errors
+    /// What [`SegmentError`] names: size, seals, foreign, mislabelled, or the system. The labels of
+    /// others are not looked at.
+    pub fn open_all(
+        file: &OwnedFd,
+        ranks: Range<u32>,
+        own: Label,
+        bytes: usize,
+    ) -> Result<Vec<Self>, SegmentError> {
         if bytes < LEAST_BYTES || !bytes.is_multiple_of(LINE_BYTES) {
             return Err(SegmentError::Size { expected: LEAST_BYTES as u64, found: bytes as u64 });
         }
-        check_file(file.as_fd(), bytes)?;
-        let segment = Self { mapping: Mapping::new(file.as_fd(), bytes)? };
-        segment.board().check(label, bytes as u64)?;
-        Ok(segment)
+        let (count, whole) = (ranks.len() as u32, bytes_of_all(ranks.len() as u32, bytes));
+        check_file(file.as_fd(), whole)?;
+        let mapping = Arc::new(Mapping::new(file.as_fd(), whole)?);
+        let segment = |place| Self { mapping: Arc::clone(&mapping), at: place_of(place, bytes), bytes };
+        let segments: Vec<Self> = (0..count).map(segment).collect();
+        if let Some((segment, _)) = segments.iter().zip(ranks).find(|(_, rank)| *rank == own.rank) {
+            segment.board().check(own, bytes as u64)?;
+        }
+        Ok(segments)
+    }
+
+    /// The first byte, at a page.
+    fn start(&self) -> NonNull<u8> {
+        // SAFETY: `open_all` has mapped as many bytes behind it as the segment has.
+        unsafe { self.mapping.start.add(self.at) }
     }
 
     /// The status board.
     pub fn board(&self) -> &StatusBoard {
-        // SAFETY: the mapping is page-aligned and at least `BOARD_BYTES` long (checked in `open`),
-        // `Board` is made of atomics for which every bit pattern is valid, and all processes access
-        // it as such.
-        unsafe { self.mapping.start.cast::<StatusBoard>().as_ref() }
+        // SAFETY: the start is page-aligned and there are at least `BOARD_BYTES` (checked in
+        // `open_all`), `Board` is made of atomics for which every bit pattern is valid, and all
+        // processes access it as such.
+        unsafe { self.start().cast::<StatusBoard>().as_ref() }
     }
 
     /// Returns the place of the inbox of so many bytes, and of the arena behind it, whose length is
@@ -287,22 +350,22 @@ impl Segment {
     /// # Errors
     /// [`SegmentError::Size`] if there is no room for the inbox.
     pub fn parts(&self, inbox_bytes: usize) -> Result<Parts, SegmentError> {
-        let (bytes, start) = (self.mapping.bytes.get(), self.mapping.start);
+        let (bytes, start) = (self.bytes, self.start());
         let end = LEAST_BYTES.saturating_add(inbox_bytes);
         if end > bytes {
             return Err(SegmentError::Size { expected: end as u64, found: bytes as u64 });
         }
         let arena = end.next_multiple_of(PAGE_BYTES).min(bytes);
-        // SAFETY: neither offset is behind the end of the mapping.
+        // SAFETY: neither offset is behind the end of the segment, which is mapped.
         let (inbox, behind) = unsafe { (start.add(LEAST_BYTES), start.add(arena)) };
         Ok(Parts { inbox: (inbox, inbox_bytes), arena: (behind, bytes - arena) })
     }
 
     /// Returns the stand, where copies by the system are agreed upon.
     pub(crate) fn stand(&'static self) -> Stand {
-        // SAFETY: between the board and `LEAST_BYTES`, which `open` made sure of, and aligned; the
-        // mapping stays, its file was zero when it was made, and the inbox begins behind it.
-        unsafe { Stand::new(self.mapping.start.add(BOARD_BYTES)) }
+        // SAFETY: between the board and `LEAST_BYTES`, which `open_all` made sure of, and aligned;
+        // the mapping stays, its file was zero when it was made, and the inbox begins behind it.
+        unsafe { Stand::new(self.start().add(BOARD_BYTES)) }
     }
 
     /// Keeps the mapping for the rest of the process, so that a `'static` endpoint can stand on it.
@@ -314,7 +377,9 @@ impl Segment {
 /// The launcher's view of a segment: the board alone. Outlives the rank.
 #[derive(Debug)]
 pub struct BoardView {
-    mapping: Mapping,
+    mapping: Arc<Mapping>,
+    /// The place of the segment in the mapping.
+    at: usize,
 }
 
 impl BoardView {
@@ -323,14 +388,15 @@ impl BoardView {
     /// # Errors
     /// The system call that failed.
     pub fn map(file: BorrowedFd<'_>) -> Result<Self, SegmentError> {
-        Ok(Self { mapping: Mapping::new(file, BOARD_BYTES)? })
+        Ok(Self { mapping: Arc::new(Mapping::new(file, BOARD_BYTES)?), at: 0 })
     }
 
     /// The board.
     pub fn board(&self) -> &StatusBoard {
-        // SAFETY: page-aligned, `BOARD_BYTES` long, atomics of any bit pattern. The file is sealed
-        // against shrinking and at least that long, so no access faults.
-        unsafe { self.mapping.start.cast::<StatusBoard>().as_ref() }
+        // SAFETY: page-aligned, `BOARD_BYTES` long, atomics of any bit pattern, and mapped by
+        // `create_all` or `map`. The file is sealed against shrinking and at least that long, so no
+        // access faults.
+        unsafe { self.mapping.start.add(self.at).cast::<StatusBoard>().as_ref() }
     }
 }
 

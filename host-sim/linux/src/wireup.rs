@@ -11,11 +11,11 @@
 //!  |--------------------------------------->|
 //!  |       Welcome {job, rank, size, ..}    |
 //!  |<---------------------------------------|
-//!  |       Segments {first} + descriptors   |   of those it shares memory with
+//!  |       Segments + descriptor            |   of those it shares memory with
 //!  |<---------------------------------------|
 //!  |  Card {bytes}                          |   its own inbox is formatted
 //!  |--------------------------------------->|
-//!  |       Card {rank, bytes}               |   one of every rank, when all have come
+//!  |       Cards {first, cards}             |   those of all ranks, when all have come
 //!  |<---------------------------------------|
 //!  |  Joined                                |   all peers are introduced
 //!  |--------------------------------------->|
@@ -42,10 +42,13 @@ use aldis_sys::Errno;
 pub const SOCKET_VARIABLE: &str = "ALDIS_WIREUP_FD";
 
 /// The version of this protocol; both sides must speak the same.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 
 /// The longest message, in bytes: a welcome that names three files by the longest of paths.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 10;
+
+/// The most cards in one message.
+pub const CARDS_MAX: usize = MESSAGE_BYTES_MAX / (CARD_BYTES_MAX + 2) - 1;
 
 /// The most descriptors beside one message (the kernel's own limit is 253).
 pub const DESCRIPTORS_MAX: usize = 64;

@@ -91,9 +91,10 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = seconds)]
     pub timeout: Option<Duration>,
 
-    /// Seconds that the ranks may take to find each other
-    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = seconds, default_value = "30", env = job::TIMEOUT_VARIABLE)]
-    pub join_timeout: Duration,
+    /// Seconds that the ranks may take to find each other; if not given 30, and 60 ms a rank if
+    /// that is more
+    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = seconds, env = job::TIMEOUT_VARIABLE)]
+    pub join_timeout: Option<Duration>,
 
     /// From a signal that asks for the job's end (Ctrl-C, SIGTERM) until ranks that ignore it are
     /// ended, by SIGTERM and then SIGKILL, in seconds
@@ -284,7 +285,16 @@ impl Options {
     }
 }
 
+/// The least time that ranks have to find each other if the user gives none, and the time a rank.
+const JOIN_LEAST: Duration = Duration::from_secs(30);
+const JOIN_A_RANK: Duration = Duration::from_millis(60);
+
 impl Options {
+    /// Returns the time that the ranks may take to find each other.
+    pub fn join_limit(&self) -> Duration {
+        self.join_timeout.unwrap_or_else(|| JOIN_LEAST.max(JOIN_A_RANK.saturating_mul(self.plan.ranks)))
+    }
+
     /// Returns the variables that the ranks of a program find in their environment: those that the
     /// user sets for all and for them, then the rules and the transport, which no variable of the
     /// user can replace.

@@ -39,7 +39,7 @@ fn says(output: &Output, code: i32, texts: &[&str]) {
 fn a_limit_of_files_is_told_with_need_and_have() {
     // In units of 512 bytes or of 1 KiB, by the shell: both are too little for two ranks.
     let bytes = NodePlan::of(2).unwrap().segment_bytes;
-    let need = format!("no segment of {bytes} bytes for rank 0: not enough memory: {bytes} bytes needed, ");
+    let need = format!("no segments of {bytes} bytes for 2 ranks: not enough memory: ");
     says(&shell("ulimit -f 100; exec $RUN -n 2 $RANK greet"), 1, &[&need, "ulimit -f"]);
     let output = shell("ulimit -f 100; exec $RUN -n 2 --host local:a $RANK greet");
     says(&output, 1, &["host local:a: ", &need]);
@@ -55,7 +55,7 @@ fn too_few_descriptors_are_told() {
         says(&output, 1, &["Too many open files", "ulimit -n 1024"]);
     }
     let output = shell("ulimit -n 1024; exec $RUN -n 1024 $RANK greet");
-    says(&output, 1, &["1024 ranks need 4112 descriptors, 1024 are allowed", "try ulimit -n 5120"]);
+    says(&output, 1, &["1024 ranks need 3089 descriptors, 1024 are allowed", "try ulimit -n 4096"]);
 }
 
 /// A start that waits for its ranks to join outlives the test's watchdog.

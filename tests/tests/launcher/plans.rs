@@ -92,7 +92,7 @@ fn a_broken_conversation_is_reported_at_once_with_the_call() {
         ("launcher-sends", "launcher:sendmsg@2=EPIPE", "sendmsg failed: Broken pipe"),
         ("launcher-hears", "launcher:recvmsg@2..=ECONNRESET", "recvmsg failed: Connection reset"),
         ("rank-sends", "rank1:sendmsg@2=EPIPE", "sendmsg failed: Broken pipe"),
-        ("cut-off", "launcher:sendmsg@2=short", "sendmsg failed: Message too long"),
+        ("cut-off", "launcher:sendmsg@3=short", "sendmsg failed: Message too long"),
     ] {
         let (_, call_and_use) = plan.split_once(':').unwrap();
         let fault = call_and_use.replace("..", "").replace('@', " ").replace('=', " -> ");

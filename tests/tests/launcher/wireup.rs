@@ -68,7 +68,7 @@ impl Rank {
 
     fn segments(&self, files: &[OwnedFd]) {
         let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-        assert!(self.channel.try_send(&FromLauncher::Segments { first: 0 }, &files).unwrap());
+        assert!(self.channel.try_send(&FromLauncher::Segments, &files).unwrap());
     }
 
     /// The rank gives up: it tells the launcher why, says so, and exits with code 1.
@@ -88,29 +88,26 @@ impl Rank {
     }
 }
 
-fn segment(rank: u32, bytes: usize) -> OwnedFd {
-    segment::create(Label { job: JOB, rank, size: 2 }, bytes).unwrap()
+/// The file of the segments of two ranks.
+fn segments(job: u64, bytes: usize) -> OwnedFd {
+    segment::create_all(Label { job, rank: 0, size: 2 }, 2, bytes).unwrap().0
 }
 
 #[test]
 fn a_truncated_segment_names_rank_expected_and_found() {
     let (rank, bytes) = (Rank::start(), NodePlan::of(2).unwrap().segment_bytes);
     rank.welcome(0, 2);
-    rank.segments(&[segment(0, bytes), segment(1, bytes - 4096)]);
-    rank.fails_with(&[
-        "segment of rank 1: truncated",
-        &format!("{bytes} bytes expected, {} found", bytes - 4096),
-    ]);
+    rank.segments(&[segments(JOB, bytes - 4096)]);
+    rank.fails_with(&["segment of rank 0: truncated", " bytes expected, "]);
 }
 
 #[test]
 fn a_foreign_segment_names_rank_expected_and_found() {
     let (rank, bytes) = (Rank::start(), NodePlan::of(2).unwrap().segment_bytes);
     rank.welcome(1, 2);
-    let other = segment::create(Label { job: 5, rank: 0, size: 2 }, bytes).unwrap();
-    rank.segments(&[other, segment(1, bytes)]);
+    rank.segments(&[segments(5, bytes)]);
     rank.fails_with(&[
-        "segment of rank 0: a segment of rank 0 of 2 of job 0000000000000005",
+        "segment of rank 1: a segment of rank 1 of 2 of job 0000000000000005",
         "00000000a1d15000",
     ]);
 }
@@ -126,8 +123,8 @@ fn a_file_that_is_no_segment_is_refused() {
 #[test]
 fn a_launcher_out_of_line_is_refused() {
     let rank = Rank::start();
-    rank.channel.send(&FromLauncher::Card { rank: 0, bytes: &[1] }, soon()).unwrap();
-    rank.fails_with(&["wire-up message `card` where `welcome` was due"]);
+    rank.channel.send(&FromLauncher::Cards { first: 0, cards: vec![&[1]] }, soon()).unwrap();
+    rank.fails_with(&["wire-up message `cards` where `welcome` was due"]);
     let rank = Rank::start();
     rank.welcome(2, 2);
     rank.fails_with(&["no inboxes can be laid out for 2 ranks"]);
@@ -143,11 +140,10 @@ fn a_launcher_out_of_line_is_refused() {
 fn a_card_of_another_rank_is_refused() {
     let (rank, bytes) = (Rank::start(), NodePlan::of(2).unwrap().segment_bytes);
     rank.welcome(0, 2);
-    rank.segments(&[segment(0, bytes), segment(1, bytes)]);
+    rank.segments(&[segments(JOB, bytes)]);
     let received = rank.channel.receive(soon()).unwrap();
     let Ok(FromRank::Card { bytes }) = received.message() else { panic!("{received:?}") };
-    rank.channel.send(&FromLauncher::Card { rank: 0, bytes }, soon()).unwrap();
-    rank.channel.send(&FromLauncher::Card { rank: 1, bytes }, soon()).unwrap();
+    rank.channel.send(&FromLauncher::Cards { first: 0, cards: vec![bytes, bytes] }, soon()).unwrap();
     rank.fails_with(&["the card of rank 1 introduces rank 0"]);
 }
 

@@ -109,6 +109,30 @@ fn a_foreign_segment_is_refused() {
 }
 
 #[test]
+fn the_segments_of_a_node_stand_in_one_file_each_at_a_page() {
+    let first = Label { rank: 1, ..LABEL };
+    let (file, boards) = create_all(first, 3, BYTES - 64).unwrap();
+    let own = Label { rank: 2, ..LABEL };
+    let segments = Segment::open_all(&file, 1..4, own, BYTES - 64).unwrap();
+    for (place, segment) in segments.iter().enumerate() {
+        assert!(segment.start().addr().get().is_multiple_of(PAGE_BYTES));
+        let label = Label { rank: place as u32 + 1, ..LABEL };
+        assert_eq!(segment.board().check(label, BYTES as u64 - 64), Ok(()));
+        segment.board().enter(LifePhase::Running);
+        assert_eq!(boards[place].board().read(0).phase, Some(LifePhase::Running));
+        assert!(
+            boards[place + 1..].iter().all(|board| board.board().read(0).phase != Some(LifePhase::Running))
+        );
+    }
+    let (start, bytes) = segments[2].parts(8192 - 64).unwrap().arena;
+    assert_eq!((start.addr().get() - segments[2].start().addr().get(), bytes), (BYTES - 64, 0));
+    let other = Label { job: 5, ..own };
+    let found = Segment::open_all(&file, 1..4, other, BYTES - 64).unwrap_err();
+    assert_eq!(found, SegmentError::Mislabelled { expected: other, found: own });
+    assert!(matches!(Segment::open_all(&file, 1..5, own, BYTES - 64), Err(SegmentError::Size { .. })));
+}
+
+#[test]
 fn every_error_reads_as_a_sentence() {
     let errors = [
         SegmentError::Foreign { expected: MAGIC, found: 1 },

@@ -276,9 +276,9 @@ mod tests {
         let (launcher, rank) = Channel::pair().unwrap();
         let files = [std::fs::File::open("/dev/null").unwrap(), std::fs::File::open("/dev/zero").unwrap()];
         let borrowed: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-        assert!(launcher.try_send(&FromLauncher::Segments { first: 3 }, &borrowed).unwrap());
+        assert!(launcher.try_send(&FromLauncher::Segments, &borrowed).unwrap());
         let received = rank.receive(soon()).unwrap();
-        assert_eq!(received.message(), Ok(FromLauncher::Segments { first: 3 }));
+        assert_eq!(received.message(), Ok(FromLauncher::Segments));
         assert_eq!(received.descriptors.len(), 2);
         let flags = fcntl(&received.descriptors[0], FcntlArg::F_GETFD).unwrap();
         assert_eq!(flags, FdFlag::FD_CLOEXEC.bits(), "not inherited by accident");
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn the_last_word_of_one_that_did_not_read_everything_is_heard() {
         let (launcher, rank) = Channel::pair().unwrap();
-        launcher.send(&FromLauncher::Segments { first: 3 }, soon()).unwrap();
+        launcher.send(&FromLauncher::Segments, soon()).unwrap();
         rank.send(&FromRank::Joined, soon()).unwrap();
         drop(rank);
         assert_eq!(launcher.receive(soon()).unwrap().message(), Ok(FromRank::Joined));
@@ -325,14 +325,14 @@ mod tests {
         assert_eq!(received.message::<FromLauncher<'_>>(), Err(WireError::Malformed { bytes: 40 }));
         write(&launcher, &[0; MESSAGE_BYTES_MAX + 1]).unwrap();
         assert_eq!(rank.receive(soon()).unwrap_err(), WireError::TooLong);
-        launcher.send(&FromLauncher::Segments { first: 0 }, soon()).unwrap();
+        launcher.send(&FromLauncher::Segments, soon()).unwrap();
         assert!(rank.receive(soon()).is_ok(), "the next message is whole again");
     }
 
     #[test]
     fn a_full_socket_is_not_an_error() {
         let (launcher, rank) = Channel::pair().unwrap();
-        let message = FromLauncher::Card { rank: 0, bytes: &[7; 1024] };
+        let message = FromLauncher::Cards { first: 0, cards: vec![&[7; 1024]] };
         let sent = (0..10_000).take_while(|_| launcher.try_send(&message, &[]).unwrap()).count();
         assert!(sent >= 64, "a job's cards fit: {sent}");
         assert_eq!(launcher.send(&message, Instant::now()), Err(WireError::TimedOut));

@@ -135,17 +135,16 @@ pub enum FromLauncher<'a> {
         /// are none.
         tcp: Option<Box<TcpTerms>>,
     },
-    /// The descriptors beside this message are the segments of rank `first` and following.
-    Segments {
-        /// The rank of the first.
+    /// The descriptor beside this message is that of the segments of all ranks that share memory
+    /// with this one, itself among them.
+    Segments,
+    /// The cards of some ranks.
+    Cards {
+        /// The first of the ranks.
         first: u32,
-    },
-    /// The card of a rank.
-    Card {
-        /// The rank.
-        rank: u32,
-        /// The card as the rank sent it.
-        bytes: &'a [u8],
+        /// The cards as the ranks sent them, at most [`CARDS_MAX`](super::CARDS_MAX).
+        #[serde(borrow)]
+        cards: Vec<&'a [u8]>,
     },
     /// The rank cannot take part.
     Refused {
@@ -173,8 +172,8 @@ impl FromLauncher<'_> {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Welcome { .. } => "welcome",
-            Self::Segments { .. } => "segments",
-            Self::Card { .. } => "card",
+            Self::Segments => "segments",
+            Self::Cards { .. } => "cards",
             Self::Refused { .. } => "refused",
         }
     }
@@ -212,6 +211,7 @@ mod tests {
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
     use super::*;
+    use crate::wireup::{CARD_BYTES_MAX, CARDS_MAX};
 
     fn there_and_back<'b, M>(message: &M, buffer: &'b mut [u8; MESSAGE_BYTES_MAX]) -> Result<M, WireError>
     where
@@ -244,8 +244,8 @@ mod tests {
             let node = Node { first: rank, ranks: 3, cores: 2, shares_memory: true, per_node: 3 };
             let messages = [
                 FromLauncher::Welcome { version: 1, job, rank, size: 9, node, shape, segment_bytes, deadline_ms: 7, tcp },
-                FromLauncher::Segments { first: rank },
-                FromLauncher::Card { rank, bytes: &bytes },
+                FromLauncher::Segments,
+                FromLauncher::Cards { first: rank, cards: vec![&bytes, &[], &bytes] },
                 FromLauncher::Refused { text: &text },
             ];
             for message in messages {
@@ -287,6 +287,14 @@ mod tests {
         let long = "x".repeat(MESSAGE_BYTES_MAX);
         let message = FromLauncher::Refused { text: &long };
         assert_eq!(encode(&message, &mut [0; MESSAGE_BYTES_MAX]), Err(WireError::TooLong));
+    }
+
+    #[test]
+    fn as_many_of_the_longest_cards_as_a_message_may_have_fit_in_it() {
+        let cards = vec![&[0xFF; CARD_BYTES_MAX][..]; CARDS_MAX];
+        let message = FromLauncher::Cards { first: u32::MAX, cards };
+        let mut buffer = [0; MESSAGE_BYTES_MAX];
+        assert_eq!(there_and_back(&message, &mut buffer), Ok(message.clone()));
     }
 
     #[test]

@@ -68,10 +68,7 @@ impl Agent {
                         }
                     }
                     AgentSource::Link => self.listen()?,
-                    AgentSource::Node(NodePart::Pipe(place)) => {
-                        self.node.iter_mut().for_each(|node| node.read(place));
-                    }
-                    AgentSource::Node(NodePart::Rank) => {}
+                    AgentSource::Node(part) => self.node.iter_mut().for_each(|node| node.look(part)),
                 }
             }
             self.report()?;

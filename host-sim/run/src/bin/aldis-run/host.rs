@@ -175,7 +175,7 @@ impl JobHost {
     /// Deals with what is ready of it.
     pub(crate) fn take(&mut self, ready: Ready) -> Vec<FromNode> {
         match (&mut self.process, ready) {
-            (HostProcess::Here(Some(node)), Ready::Part(NodePart::Pipe(place))) => node.read(place),
+            (HostProcess::Here(Some(node)), Ready::Part(part)) => node.look(part),
             (HostProcess::There(agent), Ready::Link) => match agent.hear() {
                 Ok(events) => return self.heard(events),
                 Err(LinkError::Malformed) => self.lose(HostFault::Foreign),

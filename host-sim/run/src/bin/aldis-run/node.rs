@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 use aldis_linux::board::Label;
-use aldis_linux::segment::{self, BoardView, SegmentError};
+use aldis_linux::segment::{self, SegmentError};
 use aldis_linux::shape::NodePlan;
 use aldis_linux::wireup::{self, Channel, WireError};
 use aldis_sys::Errno;
@@ -29,8 +29,8 @@ pub(crate) const GRACE: Duration = Duration::from_millis(300);
 /// A part of a node that can be ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NodePart {
-    /// A rank's wire-up socket: all are looked at whenever anything happens.
-    Rank,
+    /// A rank's wire-up socket, by place.
+    Rank(usize),
     /// A rank's output, by place.
     Pipe(usize),
 }
@@ -66,17 +66,18 @@ impl Node {
     pub(crate) fn start(order: &NodeOrder) -> Result<Self, StartRefusal> {
         let mut node = Self::prepare(order)?;
         let mut boards = Vec::new();
-        let all = |error| no_segments(order.ranks, node.job.plan.segment_bytes, error);
-        check_descriptors(order.ranks)?;
-        segment::check_room(order.ranks, node.job.plan.segment_bytes).map_err(all)?;
-        for rank in order.first..order.first + order.ranks {
-            let bytes = node.job.plan.segment_bytes;
+        let bytes = node.job.plan.segment_bytes;
+        let refused = |error| no_segments(order.ranks, bytes, error);
+        // The ranks of a file.
+        let ranks = if order.shares_memory { order.ranks } else { 1 };
+        let firsts = (order.first..order.first + order.ranks).step_by(ranks as usize);
+        check_descriptors(order.ranks, firsts.len())?;
+        segment::check_room(order.ranks, bytes).map_err(refused)?;
+        for rank in firsts {
             let label = Label { job: order.job, rank, size: order.size };
-            let made = segment::create(label, bytes).and_then(|segment| {
-                boards.push(BoardView::map(segment.as_fd())?);
-                Ok(segment)
-            });
-            node.job.segments.push(made.map_err(|error| no_segment(rank, bytes, error))?);
+            let (file, mut some) = segment::create_all(label, ranks, bytes).map_err(refused)?;
+            node.job.segments.push(file);
+            boards.append(&mut some);
         }
         let (sets, claim) = cores::of_ranks(order.binding, order.ranks as usize);
         node.claim = claim;
@@ -148,10 +149,10 @@ impl Node {
         &self,
         room: impl Fn(OutputKind) -> bool,
     ) -> impl Iterator<Item = (NodePart, BorrowedFd<'_>, PollFlags)> {
-        let ranks = self.ranks.iter().filter_map(|rank| {
+        let ranks = self.ranks.iter().enumerate().filter_map(|(place, rank)| {
             let (channel, speaks) = rank.conversation.socket()?;
             let events = if speaks { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
-            Some((NodePart::Rank, channel.as_fd(), events))
+            Some((NodePart::Rank(place), channel.as_fd(), events))
         });
         let pipes = self.pipes.open().filter(move |(_, kind, _)| room(*kind));
         ranks.chain(pipes.map(|(place, _, file)| (NodePart::Pipe(place), file, PollFlags::POLLIN)))
@@ -167,10 +168,18 @@ impl Node {
         self.ranks.iter_mut().for_each(Rank::look_after);
     }
 
-    /// Reads from a rank's pipe that is ready.
-    pub(crate) fn read(&mut self, place: usize) {
-        let came = self.pipes.read(place);
-        self.take(came);
+    /// Reads from a rank's pipe that is ready, or has the rank listened to in the next
+    /// [`step`](Self::step).
+    pub(crate) fn look(&mut self, part: NodePart) {
+        match part {
+            NodePart::Rank(place) => {
+                self.ranks.get_mut(place).into_iter().for_each(|rank| rank.is_ready = true)
+            }
+            NodePart::Pipe(place) => {
+                let came = self.pipes.read(place);
+                self.take(came);
+            }
+        }
     }
 
     /// Passes on what came through a pipe; returns false if nothing did.
@@ -213,11 +222,14 @@ impl Node {
         }
     }
 
-    /// Receives from and answers every rank, after what was ready has been dealt with; `room` as in
-    /// [`watched`](Self::watched).
+    /// Receives from every rank that is ready, or has ended, and answers, after what was ready has
+    /// been dealt with; `room` as in [`watched`](Self::watched).
     pub(crate) fn step(&mut self, room: impl Fn(OutputKind) -> bool) {
         for rank in &mut self.ranks {
-            rank.listen(&self.job);
+            // A rank's last message is received before its end is judged.
+            if core::mem::take(&mut rank.is_ready) || rank.state.exit.is_some() {
+                rank.listen();
+            }
             if let Some(bytes) = rank.conversation.card.take() {
                 self.events.push(FromNode::Card { rank: rank.number(), bytes });
             }
@@ -298,22 +310,17 @@ fn remedy(error: SegmentError) -> &'static str {
     }
 }
 
-fn no_segment(rank: u32, bytes: usize, error: SegmentError) -> StartRefusal {
-    let remedy = remedy(error);
-    StartRefusal { text: format!("no segment of {bytes} bytes for rank {rank}: {error}{remedy}"), code: 1 }
-}
-
-/// Descriptors that the start of a rank takes: its segment, its socket, and a pipe each for output
-/// and errors.
-const DESCRIPTORS_A_RANK: u64 = 4;
+/// Descriptors that the start of a rank takes: its socket, and a pipe each for output and errors.
+const DESCRIPTORS_A_RANK: u64 = 3;
 
 /// Descriptors that are open beside them: standard ones, signals, and those of the rank that is
 /// being started.
 const DESCRIPTORS_BESIDE: u64 = 16;
 
-/// Fails unless this process may open what so many ranks take, before the first is made.
-fn check_descriptors(ranks: u32) -> Result<(), StartRefusal> {
-    let need = u64::from(ranks) * DESCRIPTORS_A_RANK + DESCRIPTORS_BESIDE;
+/// Fails unless this process may open what so many ranks take, with so many files of segments,
+/// before the first is made.
+fn check_descriptors(ranks: u32, files: usize) -> Result<(), StartRefusal> {
+    let need = u64::from(ranks) * DESCRIPTORS_A_RANK + files as u64 + DESCRIPTORS_BESIDE;
     let have = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
     if have >= need {
         return Ok(());

@@ -23,6 +23,8 @@ pub(crate) struct Rank {
     pub(crate) conversation: Conversation,
     /// Its progress.
     pub(crate) state: RankState,
+    /// True if its socket has something for it to be listened to.
+    pub(crate) is_ready: bool,
     /// Its progress as the launcher knows it.
     told: Option<RankState>,
 }
@@ -31,7 +33,7 @@ impl Rank {
     /// A rank that has just been started.
     pub(crate) const fn new(number: u32, board: BoardView, pid: Pid, conversation: Conversation) -> Self {
         let state = RankState::new(pid.as_raw().unsigned_abs());
-        Self { number, board, pid, conversation, state, told: None }
+        Self { number, board, pid, conversation, state, is_ready: false, told: None }
     }
 
     /// Its number.
@@ -40,8 +42,8 @@ impl Rank {
     }
 
     /// Receives its messages.
-    pub(crate) fn listen(&mut self, job: &WireUpJob) {
-        self.conversation.listen(&mut self.state, job);
+    pub(crate) fn listen(&mut self) {
+        self.conversation.listen(&mut self.state);
     }
 
     /// Sends it what it is to be told.

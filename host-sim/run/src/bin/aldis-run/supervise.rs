@@ -167,7 +167,7 @@ impl<'a> Supervisor<'a> {
             return Ok(());
         }
         self.ordered = true;
-        let left = (self.started + self.options.join_timeout).saturating_duration_since(Instant::now());
+        let left = (self.started + self.options.join_limit()).saturating_duration_since(Instant::now());
         let shares: Vec<_> = self.hosts.iter().map(|host| host.share.clone()).collect();
         let key =
             self.options.uses_tcp(&shares).then(JobKey::random).transpose().map_err(LaunchError::Entropy)?;
@@ -206,7 +206,7 @@ impl<'a> Supervisor<'a> {
     /// Time to the next deadline.
     fn patience(&self) -> PollTimeout {
         let timeout = self.options.timeout.map(|span| self.started + span);
-        let join = (!self.missing().is_empty()).then(|| self.started + self.options.join_timeout);
+        let join = (!self.missing().is_empty()).then(|| self.started + self.options.join_limit());
         let interrupted = self.interrupted.map(|(_, came)| came + self.options.kill_after);
         let judging =
             if self.verdict.is_some() { [None; 4] } else { [timeout, join, self.settling, interrupted] };
@@ -350,8 +350,8 @@ impl<'a> Supervisor<'a> {
         {
             return Some(Cause::Interrupted(signal));
         }
-        if now >= self.started + self.options.join_timeout {
-            let after = self.options.join_timeout;
+        if now >= self.started + self.options.join_limit() {
+            let after = self.options.join_limit();
             let silent = self.hosts.iter().position(|host| !self.ordered && !host.ready);
             if let Some(host) = silent {
                 return Some(Cause::Host { host, fault: HostFault::Silent { after } });

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use aldis_linux::shape::NodePlan;
 use aldis_linux::wireup::{
-    CARD_BYTES_MAX, Channel, DESCRIPTORS_MAX, FromLauncher, FromRank, Node, TcpTerms, VERSION, WireError,
+    CARD_BYTES_MAX, CARDS_MAX, Channel, FromLauncher, FromRank, Node, TcpTerms, VERSION, WireError,
 };
 
 use crate::rank_state::{LastMessage, RankStage, RankState};
@@ -24,7 +24,8 @@ pub(crate) struct WireUpJob {
     pub(crate) plan: NodePlan,
     /// The time by which every rank must have joined.
     pub(crate) join_deadline: Instant,
-    /// The node's segments, by rank; given up once all ranks have theirs.
+    /// The file of the node's segments, or where no memory is shared that of each rank; given up
+    /// once all ranks have theirs.
     pub(crate) segments: Vec<OwnedFd>,
     /// The terms on which the ranks with which no memory is shared are reached.
     pub(crate) tcp: Option<Box<TcpTerms>>,
@@ -33,11 +34,10 @@ pub(crate) struct WireUpJob {
 }
 
 impl WireUpJob {
-    /// The segments of the ranks with which `rank` shares memory, from the one of rank `first` on.
-    fn segments_from(&self, rank: u32, first: u32) -> &[OwnedFd] {
-        let (mates, count) = self.node.mates_of(rank);
-        let place = |rank: u32| rank.saturating_sub(self.node.first) as usize;
-        self.segments.get(place(first)..place(mates + count)).unwrap_or_default()
+    /// The file of the segments of the ranks with which `rank` shares memory.
+    fn segments_of(&self, rank: u32) -> Option<&OwnedFd> {
+        let place = if self.node.shares_memory { 0 } else { rank.saturating_sub(self.node.first) };
+        self.segments.get(place as usize)
     }
 }
 
@@ -45,8 +45,8 @@ impl WireUpJob {
 #[derive(Clone, Copy, Debug)]
 enum WireMessage {
     Welcome,
-    Segments { first: u32 },
-    Card { rank: u32 },
+    Segments,
+    Cards { first: usize },
     Refusal,
 }
 
@@ -72,10 +72,10 @@ impl Conversation {
     }
 
     /// Receives everything that has come.
-    pub(crate) fn listen(&mut self, state: &mut RankState, job: &WireUpJob) {
+    pub(crate) fn listen(&mut self, state: &mut RankState) {
         while let Some(channel) = &self.channel {
             let heard = match channel.try_receive() {
-                Ok(Some(received)) => received.message().and_then(|message| self.take(&message, state, job)),
+                Ok(Some(received)) => received.message().and_then(|message| self.take(&message, state)),
                 Ok(None) => return,
                 Err(error) => Err(error),
             };
@@ -89,12 +89,7 @@ impl Conversation {
         }
     }
 
-    fn take(
-        &mut self,
-        message: &FromRank<'_>,
-        state: &mut RankState,
-        job: &WireUpJob,
-    ) -> Result<(), WireError> {
+    fn take(&mut self, message: &FromRank<'_>, state: &mut RankState) -> Result<(), WireError> {
         match (state.stage, *message) {
             (RankStage::Started, FromRank::Hello { version, pid }) => {
                 state.pid = pid;
@@ -102,10 +97,7 @@ impl Conversation {
                     self.outbox.push_back(WireMessage::Refusal);
                     return Err(WireError::Version { expected: VERSION, found: version });
                 }
-                self.outbox.push_back(WireMessage::Welcome);
-                let (first, mates) = job.node.mates_of(self.rank);
-                let chunks = (first..first + mates).step_by(DESCRIPTORS_MAX);
-                self.outbox.extend(chunks.map(|first| WireMessage::Segments { first }));
+                self.outbox.extend([WireMessage::Welcome, WireMessage::Segments]);
                 state.stage = RankStage::Greeted;
             }
             (RankStage::Greeted, FromRank::Card { bytes }) if bytes.len() <= CARD_BYTES_MAX => {
@@ -133,7 +125,8 @@ impl Conversation {
 
     /// All cards have come: passes them on.
     pub(crate) fn introduce(&mut self, ranks: u32) {
-        self.outbox.extend((0..ranks).map(|rank| WireMessage::Card { rank }));
+        let chunks = (0..ranks as usize).step_by(CARDS_MAX);
+        self.outbox.extend(chunks.map(|first| WireMessage::Cards { first }));
     }
 
     /// Sends what the socket takes now.
@@ -156,14 +149,13 @@ impl Conversation {
     fn send(&self, channel: &Channel, what: WireMessage, job: &WireUpJob) -> Result<bool, WireError> {
         match what {
             WireMessage::Welcome => channel.try_send(&self.welcome(job), &[]),
-            WireMessage::Segments { first } => {
-                let segments = job.segments_from(self.rank, first).iter().take(DESCRIPTORS_MAX);
-                let segments: Vec<_> = segments.map(AsFd::as_fd).collect();
-                channel.try_send(&FromLauncher::Segments { first }, &segments)
+            WireMessage::Segments => {
+                let file: Vec<_> = job.segments_of(self.rank).into_iter().map(AsFd::as_fd).collect();
+                channel.try_send(&FromLauncher::Segments, &file)
             }
-            WireMessage::Card { rank } => {
-                let bytes = job.cards.get(rank as usize).map(Vec::as_slice).unwrap_or_default();
-                channel.try_send(&FromLauncher::Card { rank, bytes }, &[])
+            WireMessage::Cards { first } => {
+                let cards = job.cards.iter().skip(first).take(CARDS_MAX).map(Vec::as_slice).collect();
+                channel.try_send(&FromLauncher::Cards { first: first as u32, cards }, &[])
             }
             WireMessage::Refusal => {
                 channel.try_send(&FromLauncher::Refused { text: "another wire-up version" }, &[])
