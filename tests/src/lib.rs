@@ -1,21 +1,24 @@
 //! # aldis-tests: what crosses crates
 //!
 //! The integration tests in `tests/` drive the crates together; the programs in `src/bin/` are
-//! ranks that they start, and what `cargo xtask conformance` runs. This library holds what those
-//! share.
+//! ranks that they start. This library holds what those and the conformance suite share.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`aliased`] | address space without memory, for messages of any length |
-//! | [`conformance`] | what MPI says of every call, as rank programs for every transport |
 //! | [`jobs`] | jobs of `aldis-run` as tests start them and read their reports |
+//! | [`storage`] | storages of three sizes, the least that is legal among them |
 //! | [`thread_jobs`] | jobs as threads of one process, with small storages |
+//! | [`threads`] | ranks as threads over shared memory, and their clock |
+//! | [`watch`] | who of a job in one process is over, has failed or hangs |
 //! | [`draw`] | numbers for programs whose ranks all draw the same ones |
 
 pub mod aliased;
-pub mod conformance;
 pub mod jobs;
+pub mod storage;
 pub mod thread_jobs;
+pub mod threads;
+pub mod watch;
 
 /// The next number of the stream that `seed` stands in: splitmix64 (Steele, Lea, Flood: Fast
 /// splittable pseudorandom number generators, OOPSLA 2014).

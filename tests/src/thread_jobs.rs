@@ -1,9 +1,10 @@
 //! Jobs as threads of this process, with small storages.
 
-use crate::conformance::storage::Store;
-use crate::conformance::threads::{Host, Job, ThreadEndpoint, Threads, run_in};
 use aldis_drivers::shm::Geometry;
 use aldis_kernel::storage_type;
+
+use crate::storage::Store;
+use crate::threads::{Host, Job, ThreadEndpoint, Threads, run_in};
 
 /// An endpoint of the job.
 pub type Endpoint<'m, 'w> = ThreadEndpoint<'m, 'w>;

@@ -13,8 +13,8 @@ use std::alloc::System;
 
 use aldis_kernel::hal::PeerId;
 use aldis_kernel::{Error, Rank, Source, Tag, TagMatch};
-use aldis_tests::conformance::storage::{REQUESTS, Room};
-use aldis_tests::conformance::threads::{ThreadEndpoint, run};
+use aldis_tests::storage::{REQUESTS, Room};
+use aldis_tests::threads::{ThreadEndpoint, run};
 
 /// The system's allocator, and how often each thread has called it.
 struct Counting;

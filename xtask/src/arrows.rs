@@ -82,6 +82,7 @@ const HOUSE: &[Floor] = &[
     ("aldis-mpi-tools", &["aldis-sys", "aldis-linux"]),
     ("aldis-bench", &["aldis-hal", "aldis-drivers", "aldis-kernel", "aldis-coll", "aldis-linux"]),
     ("aldis-tests", ALL),
+    ("aldis-conformance", ALL),
     ("aldis-endian", ALL),
     ("aldis-features", &[]),
     ("aldis-firmware", ALL),

@@ -339,8 +339,6 @@ fn tests() -> Result<Outcome> {
     // Many of them wait for processes, deadlines and signals most of the time.
     let threads = 3 * thread::available_parallelism().map_or(1, NonZero::get);
     let mut cargo = tests_of_all();
-    // What it runs is among what the step "conformance" does.
-    cargo.args(["--", "--skip", "every_case_passes_over_every_medium"]);
     let seed = property_seed();
     eprintln!("property tests: {PROPERTY_SEED}={seed}; replay with it in the environment of cargo test");
     let run = |cargo: &mut Command| {
@@ -364,10 +362,11 @@ fn tests() -> Result<Outcome> {
     Ok(Outcome::Passed(format!("{PROPERTY_SEED}={seed}")))
 }
 
-/// Cargo, to build and run the tests of the whole workspace.
+/// Cargo, to build and run the tests of the whole workspace but those of the conformance suite,
+/// which the step "conformance" has: each case is compiled for every transport.
 fn tests_of_all() -> Command {
     let mut cargo = workspace::cargo();
-    cargo.args(["test", "--locked", "--workspace", "--no-fail-fast"]);
+    cargo.args(["test", "--locked", "--workspace", "--exclude", conformance::PACKAGE, "--no-fail-fast"]);
     cargo
 }
 
@@ -386,7 +385,7 @@ fn property_seed() -> String {
 fn planted() -> Result<Outcome> {
     let mut cargo = workspace::cargo();
     cargo.args(["test", "--locked", "--workspace", "--features", "aldis-sim/planted-bugs"]);
-    cargo.args(["--test", "planted"]);
+    cargo.args(["--exclude", conformance::PACKAGE, "--test", "planted"]);
     let wild = Wild::of("planted");
     cargo.env("ALDIS_WILD_FROM", wild.from.to_string());
     shell::run(cargo.args(["--", "--nocapture"]))?;

@@ -1,6 +1,7 @@
 //! `cargo xtask conformance`: what MPI says of every call, over every transport and in the
 //! simulator.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -22,12 +23,14 @@ const SEEDS: u64 = 1000;
 /// them alone: the rest would be repeated. Fixed ones show what a change breaks; a wild one that
 /// passes is worth more, since it has not passed before.
 const STEP_SEEDS: u64 = 100;
+/// The suite's package.
+pub const PACKAGE: &str = "aldis-conformance";
 /// The arguments by which cargo is to build the programs: the suite, and what it starts for jobs of
 /// processes.
 pub(crate) const PROGRAMS: [&str; 8] =
-    ["-p", "aldis-tests", "--bin", "conformance", "-p", "aldis-run", "--bin", "aldis-run"];
+    ["-p", PACKAGE, "--bin", "conformance", "-p", "aldis-run", "--bin", "aldis-run"];
 /// The packages of those programs.
-pub(crate) const PACKAGES: [&str; 2] = ["aldis-tests", "aldis-run"];
+pub(crate) const PACKAGES: [&str; 2] = [PACKAGE, "aldis-run"];
 /// The argument that the suite takes for every case and every medium.
 const ALL: &str = "all";
 
@@ -147,7 +150,22 @@ impl Conformance {
 }
 
 fn cases(program: &Path) -> Result<Vec<Case>> {
-    lines(&shell::output(Command::new(program).arg("cases"))?)
+    listed(&shell::output(Command::new(program).arg("cases"))?)
+}
+
+/// The list of cases, if they are told apart by name, cite their section and have ranks.
+fn listed(text: &str) -> Result<Vec<Case>> {
+    let cases: Vec<Case> = lines(text)?;
+    let mut names = BTreeSet::new();
+    for Case { case, section, ranks } in &cases {
+        if !names.insert(case) {
+            bail!("two cases are named `{case}`");
+        }
+        if *ranks == 0 || section.split('.').any(|number| number.parse::<u32>().is_err()) {
+            bail!("`{case}` has {ranks} ranks and cites section `{section}` of MPI");
+        }
+    }
+    Ok(cases)
 }
 
 fn media(program: &Path) -> Result<Vec<Medium>> {
@@ -244,10 +262,18 @@ mod tests {
     #[test]
     fn a_line_for_each_case_and_a_column_for_each_medium() {
         let went: Vec<CaseResult> = lines(WENT).unwrap();
-        let text = table(&lines(CASES).unwrap(), &lines(MEDIA).unwrap(), &went).to_string();
+        let text = table(&listed(CASES).unwrap(), &lines(MEDIA).unwrap(), &went).to_string();
         let found: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert!(found.contains(&vec!["3.4", "a", "-", "7"]), "{text}");
         assert!(found.contains(&vec!["3.5", "b", "-", "FAILED"]), "{text}");
         assert!(judge(&went).is_err() && judge(&went[..2]).is_ok());
+    }
+
+    #[test]
+    fn cases_are_told_apart_by_name_and_cite_their_section() {
+        assert_eq!(listed(CASES).unwrap().len(), 2);
+        for [from, to] in [["\"b\"", "\"a\""], ["3.5", "3.x"], ["3.5", ""], ["\"ranks\":1", "\"ranks\":0"]] {
+            assert!(listed(&CASES.replace(from, to)).is_err(), "{from} as {to}");
+        }
     }
 }

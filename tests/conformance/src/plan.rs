@@ -1,6 +1,6 @@
 //! A run of one case.
 
-use super::storage::Room;
+use aldis_tests::storage::Room;
 
 /// A run of one case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

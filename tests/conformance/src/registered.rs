@@ -2,10 +2,10 @@
 
 use aldis_hal::{Cost, PeerId};
 use aldis_linux::verbs::{Mode, Verbs, VerbsConfig};
+use aldis_tests::threads::EPOCH;
 
 use super::connected::run_over;
 use super::plan::CasePlan;
-use super::threads::EPOCH;
 
 /// The folder in which the system lists RDMA devices.
 const DEVICES: &str = "/sys/class/infiniband";

@@ -5,14 +5,14 @@ use core::ops::RangeInclusive;
 
 use aldis_drivers::Loopback;
 use aldis_sim::Wire;
+use aldis_tests::storage::{RANKS_MAX, REQUESTS, Room};
+use aldis_tests::threads::{self, Host};
 
 use super::chapter::cases;
 pub use super::plan::CasePlan;
 use super::rank::play;
 #[cfg(feature = "verbs")]
 use super::registered;
-use super::storage::{RANKS_MAX, REQUESTS, Room};
-use super::threads::{self, Host};
 use super::{connected, launched, simulated, wired};
 
 /// Request slots of a core of `aldis_linux::cores`.

@@ -12,10 +12,9 @@
 //! | `chapter_03_*` to `chapter_09_*` | the cases |
 //! | `sequences` | those of chapter 6 that draw what they do |
 //! | `media` | what cases run over |
-//! | `threads`, `launched` | ranks as threads over shared memory; as processes |
+//! | `connected`, `launched` | ranks as threads over connections; as processes |
 //! | `wired`, `simulated` | ranks as threads that take turns on a lossy wire; in the simulator |
 //! | `rank` | one rank of a case, and what is checked of its endpoint whatever the case |
-//! | `storage` | storages of three sizes, the least that is legal among them |
 
 #[macro_use]
 mod chapter;
@@ -35,8 +34,6 @@ mod rank;
 mod registered;
 mod sequences;
 mod simulated;
-pub mod storage;
-pub mod threads;
 mod wired;
 
 pub use chapter::{Case, Outcome, cases};

@@ -1,10 +1,10 @@
 //! Cases in the simulator, with faults: one seed is one history.
 
 use aldis_sim::{Profile, Report, SimConfig, Topology, Wire, simulate_nodes};
+use aldis_tests::storage::{REQUESTS, Room, boxed};
 
 use super::plan::CasePlan;
 use super::rank::play;
-use super::storage::{REQUESTS, Room, boxed};
 
 /// Stack of a rank, bytes: a storage is copied a few times in a debug build before it is on the
 /// heap.

@@ -2,9 +2,9 @@
 
 use aldis_hal::{Cause, Platform, Resource, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Rank, Request, Scope, Tag};
+use aldis_tests::storage::REQUESTS;
 
 use super::super::Outcome;
-use super::super::storage::REQUESTS;
 use super::{LENGTHS, message};
 
 cases! {

@@ -1,4 +1,5 @@
-//! A rank of a case, and what is checked of its endpoint whatever the case.
+//! What the ranks of a job in this process know of each other: who is over, who has failed, and who
+//! hangs.
 
 use core::any::Any;
 use core::fmt::Write as _;
@@ -10,50 +11,12 @@ use std::panic::catch_unwind;
 use aldis_hal::{Activity, PeerId, Platform, Transport};
 use aldis_kernel::Endpoint;
 
-use super::chapter::{Outcome, cases};
-
 /// Idle turns between two looks at the clock.
 const TURNS: u32 = 1024;
 
-/// Runs this rank's part of a case, which may draw from the seed, and looks at what is left:
-/// nothing may be, and no bound may have been passed.
-///
-/// The rank has so many request slots.
-pub(super) fn play<T: Transport, P: Platform>(
-    case: usize,
-    seed: u64,
-    endpoint: &mut Endpoint<'_, T, P>,
-    requests_max: usize,
-) -> Outcome {
-    let cases = cases::<T, P>();
-    let case = cases.get(case).ok_or("no such case")?;
-    (case.run)(endpoint, seed)?;
-    bounded(endpoint, requests_max)?;
-    match endpoint.diagnostics().queue_depths() {
-        (0, 0) => Ok(()),
-        (posted, unexpected) => Err(format!("{posted} receives and {unexpected} messages are left").into()),
-    }
-}
-
-/// Fails unless memory stayed within its bounds: nothing was ever kept that there was no room for.
-fn bounded<T: Transport, P: Platform>(
-    endpoint: &Endpoint<'_, T, P>,
-    requests_max: usize,
-) -> Result<(), String> {
-    let counters = endpoint.counters();
-    let envelopes = u32::from(endpoint.card().room.envelopes) * endpoint.world().size();
-    let (kept, requests) = (counters.unexpected_peak, counters.requests_peak);
-    if kept <= envelopes && requests as usize <= requests_max {
-        return Ok(());
-    }
-    Err(format!(
-        "{kept} messages were kept with room for {envelopes}, {requests} requests with {requests_max}"
-    ))
-}
-
 /// The state that the ranks of a job in this process share.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub struct Watch {
     size: u32,
     /// The time that a rank may spend on its part. Never the time of the machine: however little of
     /// that there is for this job, one that gets on is not taken for one that hangs.
@@ -67,12 +30,13 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) const fn new(size: u32, limit: Duration) -> Self {
+    /// A watch over `size` ranks, each of which may spend so long on its part.
+    pub const fn new(size: u32, limit: Duration) -> Self {
         Self { size, limit, may_leave: false, over: AtomicU32::new(0), failed: AtomicU32::new(0) }
     }
 
     /// This watch for a job whose ranks may leave messages and requests behind, if so.
-    pub(super) const fn that_may_leave(self, may_leave: bool) -> Self {
+    pub const fn that_may_leave(self, may_leave: bool) -> Self {
         Self { may_leave, ..self }
     }
 
@@ -81,7 +45,7 @@ impl Watch {
     ///
     /// # Panics
     /// To end it.
-    pub(super) fn look(&self, me: u32, idle: u32, activity: &Activity, spent: impl FnOnce() -> Duration) {
+    pub fn look(&self, me: u32, idle: u32, activity: &Activity, spent: impl FnOnce() -> Duration) {
         let failed = self.failed.load(Ordering::SeqCst);
         if !idle.is_multiple_of(TURNS) || failed & (1 << me) != 0 {
             return;
@@ -98,7 +62,7 @@ impl Watch {
     /// Runs `body` on a rank, and then serves the others until all are over and have nothing left.
     /// What went wrong, in words, with every request that was left. `rest` is called where there is
     /// nothing to do.
-    pub(super) fn run<'s, T: Transport, P: Platform, R>(
+    pub fn run<'s, T: Transport, P: Platform, R>(
         &self,
         endpoint: &mut Endpoint<'s, T, P>,
         mut rest: impl FnMut(u32),
@@ -173,7 +137,7 @@ fn settled<T: Transport, P: Platform>(endpoint: &Endpoint<'_, T, P>) -> bool {
 
 /// The reason why a job failed, if it did: what each rank said, those first that are no consequence
 /// of another's failure.
-pub(super) fn verdict<R>(ranks: Vec<Result<R, String>>) -> Result<Vec<R>, String> {
+pub fn verdict<R>(ranks: Vec<Result<R, String>>) -> Result<Vec<R>, String> {
     let mut failed: Vec<String> = (0..)
         .zip(&ranks)
         .filter_map(|(rank, result)| Some(format!("rank {rank}: {}", result.as_ref().err()?)))
@@ -183,7 +147,7 @@ pub(super) fn verdict<R>(ranks: Vec<Result<R, String>>) -> Result<Vec<R>, String
 }
 
 /// Returns the message of a panic.
-pub(super) fn words(panic: &(dyn Any + Send)) -> String {
+pub fn words(panic: &(dyn Any + Send)) -> String {
     let owned = panic.downcast_ref::<String>().cloned();
     owned.or_else(|| panic.downcast_ref::<&str>().map(|words| (*words).into())).unwrap_or_default()
 }

@@ -53,8 +53,8 @@ macro_rules! cases {
     ($($section:literal, $ranks:literal: $name:ident;)*) => {
         /// The cases of this file.
         pub(super) fn cases<T: aldis_hal::Transport, P: aldis_hal::Platform>()
-        -> Vec<$crate::conformance::Case<T, P>> {
-            vec![$($crate::conformance::Case {
+        -> Vec<$crate::Case<T, P>> {
+            vec![$($crate::Case {
                 name: stringify!($name),
                 section: $section,
                 ranks: $ranks,

@@ -16,13 +16,14 @@ use aldis_kernel::Composite;
 use aldis_kit::hub::{Faults, Hub, HubNic};
 use aldis_linux::cores::{self, CoreMeeting};
 use aldis_linux::platform::allowed_cores;
+use aldis_tests::storage::{RANKS_MAX, REQUESTS, boxed};
+use aldis_tests::threads::{EPOCH, endpoint, frames, loopback, rank_config, rings, setup};
+use aldis_tests::watch::{Watch, verdict, words};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
 use super::plan::CasePlan;
-use super::rank::{Watch, play, verdict, words};
-use super::storage::{RANKS_MAX, REQUESTS, boxed};
-use super::threads::{EPOCH, endpoint, frames, loopback, rank_config, rings, setup};
+use super::rank::play;
 
 /// The longest message of a frame.
 const MESSAGE_BYTES: usize = 256;

@@ -24,9 +24,7 @@ cases! {
 
 /// Gives the endpoint a table of datatypes, unless the simulator has given it one. It lives as long
 /// as the endpoint, whatever that is.
-pub(in crate::conformance) fn attach<T: Transport, P: Platform>(
-    ep: &mut Endpoint<'_, T, P>,
-) -> Result<(), Error> {
+pub(crate) fn attach<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Result<(), Error> {
     match ep.attach_types(Box::leak(Box::new(TypeTable::<8, 192>::new())).types()) {
         Err(error) if error.cause == Cause::Busy => Ok(()),
         attached => attached,

@@ -12,10 +12,10 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Instant;
 
+use aldis_conformance::launched::{self, LaunchedPrograms, PROGRAMS};
+use aldis_conformance::{Case, Medium, cases, media, run};
 use aldis_drivers::Loopback;
-use aldis_tests::conformance::launched::{self, LaunchedPrograms, PROGRAMS};
-use aldis_tests::conformance::threads::Host;
-use aldis_tests::conformance::{Case, Medium, cases, media, run};
+use aldis_tests::threads::Host;
 use serde_json::json;
 
 /// The argument that stands for every case and every medium.

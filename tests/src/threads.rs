@@ -16,23 +16,24 @@ use aldis_kernel::{Composite, Config, Endpoint, Memory};
 use aldis_linux::cores::{self, CoreMeeting};
 use nix::time::{ClockId, clock_gettime};
 
-use super::rank::{Watch, verdict, words};
-use super::storage::{Room, Store, boxed};
+use crate::storage::{Room, Store, boxed};
+use crate::watch::{Watch, verdict, words};
 
 /// The transport of a rank.
 pub type Threads<'m> = Composite<Loopback<'m>, Shm<'m>>;
 /// A rank's endpoint.
 pub type ThreadEndpoint<'m, 'w> = Endpoint<'m, Threads<'m>, Host<'w>>;
 
-pub(super) const COST: Cost = Cost { overhead_ns: 60, latency_ns: 120, per_kib_ns: 100 };
+/// The cost that the rings tell of.
+pub const COST: Cost = Cost { overhead_ns: 60, latency_ns: 120, per_kib_ns: 100 };
 /// The boot id of all ranks.
-pub(super) const EPOCH: Epoch = Epoch(1);
+pub const EPOCH: Epoch = Epoch(1);
 /// Bytes of a loopback frame, and how many there are.
 const FRAME_BYTES: u32 = 256;
 const FRAMES: usize = 6;
 /// Time on a core that a rank may use for its part: many times what any of them needs. While it
 /// waits it yields, so that the others of its job have had as much by then.
-pub(super) const HANG: Duration = Duration::from_secs(20);
+pub const HANG: Duration = Duration::from_secs(20);
 
 /// The host's clock, and its scheduler to rest with.
 #[derive(Debug)]
@@ -46,7 +47,7 @@ pub struct Host<'w> {
 
 impl<'w> Host<'w> {
     /// The platform of rank `me`, made on the thread that it is for.
-    pub(super) fn new(me: u32, watch: &'w Watch) -> Self {
+    pub fn new(me: u32, watch: &'w Watch) -> Self {
         Self { me, start: Clock::now(), used: used(), watch, activity: Cell::default() }
     }
 
@@ -79,27 +80,27 @@ impl Platform for Host<'_> {
 }
 
 /// Memory for [`loopback`].
-pub(super) fn frames() -> Vec<u8> {
+pub fn frames() -> Vec<u8> {
     vec![0; FRAMES * (FRAME_BYTES as usize + 16)]
 }
 
 /// A rank's way to itself.
-pub(super) fn loopback(me: u32, frames: &mut [u8]) -> Loopback<'_> {
+pub fn loopback(me: u32, frames: &mut [u8]) -> Loopback<'_> {
     Loopback::new(PeerId(me), frames, FRAME_BYTES).expect("room for a frame")
 }
 
 /// Cores whose inboxes are divided so.
-pub(super) const fn setup(geometry: Geometry) -> CoresSetup {
+pub const fn setup(geometry: Geometry) -> CoresSetup {
     CoresSetup { geometry, epoch: EPOCH, cost: COST }
 }
 
 /// Rank `me` of so many.
-pub(super) const fn rank_config(me: u32, size: u32) -> Config {
+pub const fn rank_config(me: u32, size: u32) -> Config {
     Config { me: PeerId(me), size, epoch: EPOCH }
 }
 
 /// The endpoint of a rank.
-pub(super) fn endpoint<'m, T: Transport, P: Platform>(
+pub fn endpoint<'m, T: Transport, P: Platform>(
     memory: Memory<'m>,
     transport: T,
     platform: P,
@@ -109,7 +110,7 @@ pub(super) fn endpoint<'m, T: Transport, P: Platform>(
 }
 
 /// The rings of a job of so many ranks.
-pub(super) const fn rings(size: u32) -> Geometry {
+pub const fn rings(size: u32) -> Geometry {
     Geometry { peers: size, slots: 8, lanes: Geometry::LANES_MAX, blocks: 2, block_bytes: 512, sets: 4 }
 }
 
@@ -161,7 +162,7 @@ pub fn run_in<R: Send>(
 }
 
 /// A rank's part, and what it does for the others afterwards.
-pub(super) fn serve<'s, T: Transport, R>(
+pub fn serve<'s, T: Transport, R>(
     watch: &Watch,
     endpoint: &mut Endpoint<'s, T, Host<'_>>,
     body: impl FnOnce(&mut Endpoint<'s, T, Host<'_>>) -> Result<R, String>,

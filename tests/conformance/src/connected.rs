@@ -9,11 +9,12 @@ use aldis_hal::{PeerId, Transport};
 use aldis_kernel::Composite;
 use aldis_linux::cores::CoreMeeting;
 use aldis_linux::tcp::{Family, Interfaces, JobKey, Tcp, TcpConfig, TcpIdentity};
+use aldis_tests::storage::{REQUESTS, boxed};
+use aldis_tests::threads::{EPOCH, HANG, Host, endpoint, frames, loopback, rank_config, serve};
+use aldis_tests::watch::{Watch, verdict, words};
 
 use super::plan::CasePlan;
-use super::rank::{Watch, play, verdict, words};
-use super::storage::{REQUESTS, boxed};
-use super::threads::{EPOCH, HANG, Host, endpoint, frames, loopback, rank_config, serve};
+use super::rank::play;
 
 /// Returns the configuration that a seed draws: either family; sockets that take little, so that
 /// messages are cut; several links.
