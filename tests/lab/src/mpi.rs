@@ -8,6 +8,7 @@ mod header;
 mod install;
 mod modules;
 mod programs;
+mod record;
 mod rsmpi;
 mod status;
 mod test;
@@ -22,6 +23,8 @@ use aldis_shell::workspace::checkout;
 use anyhow::Result;
 use clap::Subcommand;
 
+use modules::Control;
+
 /// The C interface of MPI
 #[derive(Subcommand)]
 pub enum MpiCommand {
@@ -34,7 +37,7 @@ pub enum MpiCommand {
     /// Build the library, the compiler wrappers and the launchers into a folder
     Install(install::Install),
     /// Run programs in C, mpi4py's tests and the examples of rsmpi over Aldis, the latter two over
-    /// a reference library first
+    /// a reference library too
     Test(test::MpiTest),
 }
 
@@ -60,26 +63,26 @@ pub fn step() -> Result<Outcome> {
     Ok(Outcome::Passed(test::programs()?))
 }
 
-/// The step of `cargo xtask test`: mpi4py's tests, beside the library that is the reference for
-/// them.
+/// The step of `cargo xtask test`: mpi4py's tests, compared with what they did over the library
+/// that is the reference for them.
 pub fn clients() -> Result<Outcome> {
-    clients_of(&modules::RANKS_DAILY)
+    clients_of(&[modules::RANKS_DAILY], Control::Recorded)
 }
 
-/// Runs the step with every number of ranks.
+/// Runs the step with every number of ranks, beside that library.
 pub fn clients_in_full() -> Result<Outcome> {
-    clients_of(&modules::RANKS)
+    clients_of(&modules::RANKS, Control::Run)
 }
 
-fn clients_of(ranks: &[u32]) -> Result<Outcome> {
+fn clients_of(ranks: &[u32], control: Control) -> Result<Outcome> {
     if !modules::has_python() {
         let (why, enable) = ("no Python to build mpi4py with".into(), modules::PYTHON_NEEDS.into());
         return Ok(Outcome::Skipped { why, enable });
     }
-    Ok(Outcome::Passed(test::modules(ranks)?))
+    Ok(Outcome::Passed(test::modules(ranks, control)?))
 }
 
-/// The step of `cargo xtask test`: the examples of rsmpi, beside that library too.
+/// The step of `cargo xtask test`: the examples of rsmpi, those that fail over that library too.
 pub fn examples() -> Result<Outcome> {
     examples_of(&rsmpi::RANKS_DAILY)
 }

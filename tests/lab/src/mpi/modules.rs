@@ -1,7 +1,7 @@
 //! Modules of mpi4py's own tests, with one build of mpi4py: over the reference library, MPICH, and
 //! over Aldis, compared test by test.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use super::folder;
 use super::gaps::Gaps;
 use super::install::Folders;
+use super::record::Record;
 
 /// The reference library and what its programs need, as of docs/mpi.md.
 const PACKAGES: [&str; 3] = ["mpich==5.0.2", "numpy", "setuptools"];
@@ -44,8 +45,8 @@ const ALL: [&str; 19] = [
 
 /// Ranks that each is run with.
 pub(super) const RANKS: [u32; 3] = [1, 2, 4];
-/// Ranks that they are run with every day.
-pub(super) const RANKS_DAILY: [u32; 1] = [2];
+/// Ranks that they are run with every day, and of which there is a [record](Record).
+pub(super) const RANKS_DAILY: u32 = 2;
 
 /// Ranks of the example in Python.
 const EXAMPLE_RANKS: u32 = 4;
@@ -140,13 +141,35 @@ struct Python {
     sources: PathBuf,
 }
 
-/// Runs the `wanted` modules, or all that docs/mpi.md counts, at each number of ranks, and shows
-/// how many of the tests that pass over the reference library pass over Aldis, and which do not;
-/// what came of all of them.
+/// The source of what the reference library does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Control {
+    /// It runs beside Aldis.
+    Run,
+    /// So too, and what passes at [`RANKS_DAILY`] is recorded.
+    Record,
+    /// The [record](Record).
+    Recorded,
+}
+
+/// The modules that are run, and how.
+pub(super) struct ModulesPlan<'a> {
+    /// Their names; all that docs/mpi.md counts if there are none.
+    pub(super) modules: &'a [String],
+    /// The numbers of ranks that each is run with.
+    pub(super) ranks: &'a [u32],
+    pub(super) control: Control,
+    /// Print JSON instead of the table.
+    pub(super) is_json: bool,
+}
+
+/// Runs the modules at each number of ranks, and shows how many of the tests that pass over the
+/// reference library pass over Aldis, and which do not; what came of all of them.
 ///
 /// # Errors
 /// A test that is behind and not among the known gaps, or one of those that passes.
-pub(super) fn run(folders: &Folders, wanted: &[String], ranks: &[u32], is_json: bool) -> Result<String> {
+pub(super) fn run(folders: &Folders, plan: &ModulesPlan<'_>) -> Result<String> {
+    let ModulesPlan { modules: wanted, ranks, control: kind, is_json } = *plan;
     let (home, aldis) = (environment(&folders.target), Library::aldis(&folders.prefix));
     let reference = Library::reference(&home)?;
     let python = Python::prepare(&home)?;
@@ -154,14 +177,31 @@ pub(super) fn run(folders: &Folders, wanted: &[String], ranks: &[u32], is_json: 
     let modules: Vec<&str> =
         if wanted.is_empty() { ALL.to_vec() } else { wanted.iter().map(String::as_str).collect() };
     let mut gaps = Gaps::read(&folder().join("table/gaps.txt"))?;
+    let [reference_package, ..] = PACKAGES;
+    let empty = || Record::new(MPI4PY, reference_package, RANKS_DAILY);
+    if kind == Control::Record && !ranks.contains(&RANKS_DAILY) {
+        bail!("what is recorded is of {RANKS_DAILY} ranks: --ranks has to have them");
+    }
+    let mut record = empty();
+    let recorded = if kind == Control::Record { empty() } else { Record::read(&record)? };
     let mut table = Table::new(["module", "ranks", "reference", "Aldis", "known gaps", "behind"]);
     let [mut good, mut known, mut behind] = [0; 3];
     for module in modules {
         for &ranks in ranks {
             eprintln!("{module}, {ranks} ranks");
-            let control = python.module(&reference, module, ranks)?;
+            let control = match kind {
+                Control::Run | Control::Record => python.module(&reference, module, ranks)?,
+                Control::Recorded => Module::new(),
+            };
             let went = python.module(&aldis, module, ranks)?;
-            let counts = compare(&control, &went, ranks, &mut gaps);
+            let passing = match kind {
+                Control::Run | Control::Record => passing(&control),
+                Control::Recorded => recorded.module(module),
+            };
+            if ranks == RANKS_DAILY {
+                record.add(passing.iter().copied());
+            }
+            let counts = compare(&passing, &went, ranks, &mut gaps);
             for (sum, count) in [&mut good, &mut known, &mut behind].into_iter().zip(&counts[1..]) {
                 *sum += count;
             }
@@ -176,6 +216,11 @@ pub(super) fn run(folders: &Folders, wanted: &[String], ranks: &[u32], is_json: 
     } else {
         print!("{table}");
     }
+    match kind {
+        Control::Record => record.write()?,
+        Control::Run if wanted.is_empty() && ranks.contains(&RANKS_DAILY) => record.is_as(&recorded)?,
+        Control::Run | Control::Recorded => {}
+    }
     gaps.check()?;
     if behind > 0 {
         bail!("{behind} times a test passes over the reference library and not over Aldis");
@@ -183,11 +228,17 @@ pub(super) fn run(folders: &Folders, wanted: &[String], ranks: &[u32], is_json: 
     Ok(format!("{good} times a test of mpi4py passes as over the reference library, {known} known gaps"))
 }
 
+/// The tests of a module that passed.
+fn passing(module: &Module) -> BTreeSet<&str> {
+    let passed = module.iter().filter(|(_, outcome)| **outcome == Outcome::Passed);
+    passed.map(|(name, _)| name.as_str()).collect()
+}
+
 /// Shows the tests that are behind; of those that pass over the reference library, how many there
 /// are, pass over Aldis, are known not to, and are behind.
-fn compare(control: &Module, went: &Module, ranks: u32, gaps: &mut Gaps) -> [usize; 4] {
+fn compare(control: &BTreeSet<&str>, went: &Module, ranks: u32, gaps: &mut Gaps) -> [usize; 4] {
     let [mut passed, mut same, mut known, mut worse] = [0; 4];
-    for (name, _) in control.iter().filter(|(_, outcome)| **outcome == Outcome::Passed) {
+    for &name in control {
         passed += 1;
         match went.get(name) {
             Some(Outcome::Passed) => {

@@ -40,28 +40,27 @@ pub(super) fn run(prefix: &Path, target: &Path, ranks: &[u32], is_json: bool) ->
     let examples = build(prefix, &target.join("mpi-rsmpi"))?;
     let mut gaps = Gaps::read(&folder().join("table/gaps.txt"))?;
     let mut table = Table::new(["example", "ranks", "reference", "Aldis"]);
-    let (mut passed, mut same, mut behind) = (0, 0, 0);
+    let (mut all, mut same, mut behind) = (0, 0, 0);
     for (name, program) in &examples {
         eprintln!("{name}");
         for &ranks in ranks {
-            let control = went(&reference, program, ranks)?;
-            let ours = went(&aldis, program, ranks)?;
             let full = format!("rsmpi.{name}");
-            let told = match (&control, &ours) {
-                (Err(_), _) => continue,
-                (Ok(()), Ok(())) => {
+            // What passes needs no comparison.
+            let (control, told) = match went(&aldis, program, ranks)? {
+                Ok(()) => {
                     gaps.passed(&full, ranks);
                     same += 1;
-                    "passed".into()
+                    ("-", "passed".into())
                 }
-                (Ok(()), Err(_)) if gaps.has(&full, ranks) => "known gap".into(),
-                (Ok(()), Err(why)) => {
+                Err(_) if went(&reference, program, ranks)?.is_err() => continue,
+                Err(_) if gaps.has(&full, ranks) => ("passed", "known gap".into()),
+                Err(why) => {
                     behind += 1;
-                    format!("FAILED: {why}")
+                    ("passed", format!("FAILED: {why}"))
                 }
             };
-            passed += 1;
-            table.row([name.clone(), ranks.to_string(), "passed".into(), told]);
+            all += 1;
+            table.row([name.clone(), ranks.to_string(), control.into(), told]);
         }
     }
     if is_json {
@@ -77,7 +76,7 @@ pub(super) fn run(prefix: &Path, target: &Path, ranks: &[u32], is_json: bool) ->
     }
     let count = examples.len();
     Ok(format!(
-        "{count} examples of {CRATE} {VERSION}: {same} of the {passed} runs that pass over the reference pass"
+        "{count} examples of {CRATE} {VERSION}: {same} of {all} runs pass, without those that fail over the reference too"
     ))
 }
 

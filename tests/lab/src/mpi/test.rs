@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
 use super::install::{Folders, install, profile};
+use super::modules::{Control, ModulesPlan};
 use super::{modules, programs, rsmpi};
 
 /// The choice of what is tested.
@@ -20,6 +21,11 @@ pub struct MpiTest {
     /// Ranks that those modules are run with
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = modules::RANKS)]
     ranks: Vec<u32>,
+
+    /// Write down which of mpi4py's tests pass over the reference library, which is all that
+    /// `cargo xtask test` knows of it every day
+    #[arg(long, conflicts_with = "modules")]
+    record: bool,
 
     /// Build without optimisation
     #[arg(long)]
@@ -39,7 +45,7 @@ enum Suite {
     /// mpi4py's own tests, over the reference library MPICH and over Aldis, test by test. Needs
     /// Python, a compiler, and PyPI for the first time
     Mpi4py,
-    /// The examples of the crate `mpi` with 1 to 4 ranks, over both too. Needs the same, libclang,
+    /// The examples of the crate `mpi` with 1 to 4 ranks, over both where one fails. Needs the same, libclang,
     /// and crates.io for the first time
     Rsmpi,
 }
@@ -57,7 +63,10 @@ impl MpiTest {
             println!("{}", programs::run(prefix, programs)?);
         }
         if has(Suite::Mpi4py) {
-            println!("{}", modules::run(&folders, &self.modules, &self.ranks, self.json)?);
+            let control = if self.record { Control::Record } else { Control::Run };
+            let (modules, ranks) = (&*self.modules, &*self.ranks);
+            let plan = ModulesPlan { modules, ranks, control, is_json: self.json };
+            println!("{}", modules::run(&folders, &plan)?);
         }
         if has(Suite::Rsmpi) {
             println!("{}", rsmpi::run(prefix, target, &rsmpi::RANKS, self.json)?);
@@ -74,10 +83,10 @@ pub(super) fn programs() -> Result<String> {
 }
 
 /// mpi4py's tests alone, with as many ranks as are named.
-pub(super) fn modules(ranks: &[u32]) -> Result<String> {
+pub(super) fn modules(ranks: &[u32], control: Control) -> Result<String> {
     let folders = Folders::find()?;
     install(&folders.target, &folders.prefix, profile(false))?;
-    modules::run(&folders, &[], ranks, false)
+    modules::run(&folders, &ModulesPlan { modules: &[], ranks, control, is_json: false })
 }
 
 /// The examples of rsmpi alone, at these numbers of ranks.
