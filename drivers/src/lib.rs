@@ -17,6 +17,7 @@
 //! | [`discovery`] | below it, without a launcher: each rank finds the others' cards on the wire |
 //! | `virtio` | with feature `virtio`: a [`Nic`] of emulators and hypervisors |
 //! | `ivshmem`, `pci` | with feature `virtio`: their shared memory, and their bus |
+//! | `e1000e` | with feature `e1000e`: a [`Nic`] of Intel's gigabit controllers |
 //! | [`serial`] | a [`Nic`] on any stream of bytes: Ethernet frames over a UART, in COBS |
 //! | [`spi`] | a [`Nic`] on an SPI bus: blocks exchanged both ways at a time, for either side |
 //! | [`platform`] | time without an operating system: x86_64, aarch64, riscv64 and Cortex-M |
@@ -70,6 +71,8 @@ mod card_slot;
 #[cfg(target_has_atomic = "32")]
 pub mod direct;
 pub mod discovery;
+#[cfg(all(feature = "e1000e", not(loom)))]
+pub mod e1000e;
 pub mod ethernet;
 pub mod extents;
 #[cfg(all(feature = "virtio", not(loom)))]
@@ -86,6 +89,8 @@ mod sync;
 pub mod virtio;
 
 pub use discovery::Discovery;
+#[cfg(all(feature = "e1000e", not(loom)))]
+pub use e1000e::E1000e;
 pub use ethernet::Ethernet;
 pub use loopback::Loopback;
 pub use serial::SerialNic;

@@ -10,7 +10,7 @@ use aldis_drivers::discovery::Entry;
 use aldis_drivers::ethernet::{EthernetStorage, Framing, Udp};
 use aldis_drivers::serial::SerialStorage;
 use aldis_drivers::shm::{Geometry, Lane};
-use aldis_drivers::virtio;
+use aldis_drivers::{e1000e, virtio};
 use aldis_programs::{MESSAGE_BYTES, WINDOW};
 
 /// Ranks of the largest job.
@@ -44,9 +44,14 @@ pub(crate) const FRAME: usize = Framing::Udp(Udp::of_rank(0)).headers_bytes() + 
 /// Descriptors of a network card each way: as many frames as two peers have in flight.
 pub(crate) const QUEUE: usize = 64;
 
+/// Bytes for queues and frames of either network card.
+const CARD_BYTES: usize = {
+    let [one, other] = [virtio::bytes_needed(QUEUE, FRAME), e1000e::bytes_needed(QUEUE, FRAME)];
+    if one > other { one } else { other }
+};
+
 /// Queues and frames of a network card.
-pub(crate) static CARD: Once<[u8; virtio::bytes_needed(QUEUE, FRAME)]> =
-    Once::new([0; virtio::bytes_needed(QUEUE, FRAME)]);
+pub(crate) static CARD: Once<[u8; CARD_BYTES]> = Once::new([0; CARD_BYTES]);
 
 /// The inbox of each rank in memory that all ranks share.
 pub(crate) const fn inbox(ranks: u32) -> Geometry {

@@ -93,6 +93,10 @@ fn play<M: Machine>(machine: &mut M) -> Result<Result<(), ProgramFailure>, Troub
             let nic = devices::network_card(machine)?;
             Ok(job(&options, wire::join(&options, nic, wire::NETWORK, clock)?, wire::tell))
         }
+        Link::E1000e => {
+            let nic = devices::gigabit_card(machine)?;
+            Ok(job(&options, wire::join(&options, nic, wire::NETWORK, clock)?, wire::tell))
+        }
         Link::Ivshmem => {
             let shared = devices::shared_memory(machine)?;
             Ok(job(&options, shared::join(&options, &shared, clock)?, |_, _| Ok(())))

@@ -58,6 +58,8 @@ named! {
         Loopback = "loopback",
         /// Ethernet frames through a virtio network device.
         VirtioNet = "virtio-net",
+        /// Ethernet frames through one of Intel's gigabit controllers.
+        E1000e = "e1000e",
         /// Memory of a PCI device that all ranks share.
         Ivshmem = "ivshmem",
         /// Ethernet frames on a serial line.

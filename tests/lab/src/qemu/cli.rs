@@ -61,6 +61,8 @@ Examples:
       Linux processes on the same switch; no emulator needed
   cargo xtask qemu run --arch x86_64 --framing udp --pcap /tmp/job.pcap
       messages in UDP datagrams, as on a network that passes nothing but IP
+  cargo xtask qemu run --arch aarch64 --link e1000e --program heat
+      two boards with gigabit controllers of Intel's
   cargo xtask qemu run --arch cortex-m --link serial --program pingpong --count 10
       two microcontrollers on a serial line
 
@@ -137,6 +139,10 @@ impl core::str::FromStr for Guests {
 pub(crate) enum EmulatorLink {
     /// Ethernet frames through a virtio network device and the switch
     VirtioNet,
+    /// Ethernet frames through Intel's 82574L and the switch
+    E1000e,
+    /// Ethernet frames through Intel's older 82540EM and the switch
+    E1000,
     /// Memory of a PCI device that all ranks share; no switch and no faults
     Ivshmem,
     /// Ethernet frames on a serial line to the switch

@@ -130,6 +130,7 @@ impl Job {
             (Arch::Host, _) => "nic",
             _ if self.members.len() == 1 => "loopback",
             (_, EmulatorLink::VirtioNet) => "virtio-net",
+            (_, EmulatorLink::E1000e | EmulatorLink::E1000) => "e1000e",
             (_, EmulatorLink::Ivshmem) => "ivshmem",
             (_, EmulatorLink::Serial) => "serial",
         };

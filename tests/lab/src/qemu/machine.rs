@@ -78,7 +78,7 @@ impl Arch {
     /// The reason why a rank of this kind cannot stand on such a link, if it cannot.
     pub(super) const fn refuses(self, link: EmulatorLink) -> Option<&'static str> {
         match (self, link) {
-            (Self::CortexM, EmulatorLink::VirtioNet | EmulatorLink::Ivshmem) => {
+            (Self::CortexM, link) if !matches!(link, EmulatorLink::Serial) => {
                 Some("the microcontroller has a serial line only: --link serial")
             }
             (Self::Host, EmulatorLink::Ivshmem) => {
@@ -172,8 +172,13 @@ fn plug(qemu: &mut Command, arch: Arch, place: &RankPlace<'_>) {
     let RankPlace { folder, rank, .. } = place;
     let folder = folder.display();
     match place.link {
-        EmulatorLink::VirtioNet => {
-            let device = if arch == Arch::X86_64 { "virtio-net-pci,romfile=" } else { "virtio-net-device" };
+        EmulatorLink::VirtioNet | EmulatorLink::E1000e | EmulatorLink::E1000 => {
+            let device = match (place.link, arch) {
+                (EmulatorLink::E1000e, _) => "e1000e,romfile=",
+                (EmulatorLink::E1000, _) => "e1000,romfile=",
+                (_, Arch::X86_64) => "virtio-net-pci,romfile=",
+                _ => "virtio-net-device",
+            };
             let mac = mac(*rank);
             qemu.args(["-device", &format!("{device},netdev=net,mac={mac}")]);
             let netdev = format!(
@@ -232,6 +237,8 @@ mod tests {
         let x86_64 = line(Arch::X86_64, EmulatorLink::VirtioNet);
         assert!(x86_64.contains("virtio-net-pci,romfile=,netdev=net,mac=02:a1:d1:00:00:01"), "{x86_64}");
         assert!(x86_64.contains("remote.path=/d/port1.sock") && x86_64.contains("-nodefaults"), "{x86_64}");
+        let gigabit = line(Arch::Aarch64, EmulatorLink::E1000e);
+        assert!(gigabit.contains("-device e1000e,romfile=,netdev=net,mac=02:a1:d1:00:00:01"), "{gigabit}");
         let cortex_m = line(Arch::CortexM, EmulatorLink::Serial);
         assert!(cortex_m.ends_with("-serial chardev:link"), "{cortex_m}");
         assert!(cortex_m.contains("arg=aldis,arg=aldis.rank=1,arg=aldis.size=2"), "{cortex_m}");

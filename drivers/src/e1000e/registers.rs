@@ -1,0 +1,145 @@
+//! This module holds `unsafe` code: registers of a device where PCI says they are.
+
+use core::ptr::NonNull;
+
+use aldis_hal::Cause;
+use aldis_hal::mmio::Mmio;
+
+use crate::pci::{self, AddressWindow, ConfigurationAccess, PciRoot};
+
+/// Intel's devices that this driver knows: 82574L, and 82540EM.
+const VENDOR: u16 = 0x8086;
+const DEVICES: [u16; 2] = [0x10D3, 0x100E];
+
+/// The base address of the registers, and the bytes that a device has there at least.
+const REGISTERS_BAR: u8 = 0;
+const REGISTERS_BYTES: u64 = 0x2_0000;
+
+/// The value that is read where no device answers.
+pub(super) const NOTHING: u32 = u32::MAX;
+
+/// The registers of a card, of 32 bits each, by their offsets in bytes.
+pub trait Registers {
+    /// Reads a register.
+    fn read(&self, offset: u32) -> u32;
+    /// Writes a register.
+    fn write(&mut self, offset: u32, value: u32);
+}
+
+/// Registers in the address space of the program.
+#[derive(Debug)]
+pub struct MappedRegisters {
+    base: NonNull<u32>,
+    bytes: u32,
+}
+
+// SAFETY: the registers are there whichever core uses them, as `new`'s caller says, and a value is
+// used by one at a time.
+unsafe impl Send for MappedRegisters {}
+
+impl MappedRegisters {
+    /// The registers of a card that begin at `base`.
+    ///
+    /// # Safety
+    /// `bytes` from `base` on are mapped as device memory, aligned to 4 bytes, are the registers of
+    /// one of the devices that the [module](super) is about, and are used by nothing else as long
+    /// as this value lives. The device reaches memory at the addresses that the card is given with
+    /// its [`DeviceMemory`](super::DeviceMemory), and is coherent with it.
+    pub const unsafe fn new(base: NonNull<u32>, bytes: u32) -> Self {
+        Self { base, bytes }
+    }
+
+    fn register(&self, offset: u32) -> Option<Mmio<u32>> {
+        let is_there =
+            offset.is_multiple_of(4) && self.bytes.checked_sub(4).is_some_and(|last| offset <= last);
+        // SAFETY: `new`'s caller says that so many bytes are registers, of which this is one.
+        is_there.then(|| unsafe { Mmio::new(self.base.byte_add(offset as usize)) })
+    }
+}
+
+impl Registers for MappedRegisters {
+    fn read(&self, offset: u32) -> u32 {
+        self.register(offset).map_or(NOTHING, |register| register.read())
+    }
+
+    fn write(&mut self, offset: u32, value: u32) {
+        if let Some(mut register) = self.register(offset) {
+            register.write(value);
+        }
+    }
+}
+
+/// The registers of the first such card on the buses below `buses`, made ready to be used; they get
+/// addresses from `window` if no firmware has given them any. `Ok(None)`: there is none.
+///
+/// # Errors
+/// [`Cause::Device`] for a device whose base addresses make no sense, [`Cause::Full`] if the window
+/// has no room.
+///
+/// # Safety
+/// Where the devices say that their registers are, and what `window` has, there are such registers,
+/// mapped as device memory where they are, and nothing else uses them as long as the result lives.
+/// The device reaches memory at the addresses that the card is given with its
+/// [`DeviceMemory`](super::DeviceMemory), and is coherent with it.
+pub unsafe fn find_pci<C: ConfigurationAccess>(
+    root: &mut PciRoot<C>,
+    buses: u8,
+    window: &mut AddressWindow,
+) -> Result<Option<MappedRegisters>, Cause> {
+    let known =
+        |info: &pci::DeviceFunctionInfo| info.vendor_id == VENDOR && DEVICES.contains(&info.device_id);
+    let Some(function) = pci::find(root, buses, known) else { return Ok(None) };
+    pci::enable(root, function, window)?;
+    let (at, bytes) = pci::memory(root, function, REGISTERS_BAR)?;
+    let base = usize::try_from(at).ok().map(core::ptr::with_exposed_provenance_mut::<u32>);
+    let base = base.and_then(NonNull::new).filter(|base| base.is_aligned()).ok_or(Cause::Device)?;
+    if bytes < REGISTERS_BYTES {
+        return Err(Cause::Device);
+    }
+    // SAFETY: this function's caller vouches for what the device says.
+    Ok(Some(unsafe { MappedRegisters::new(base, REGISTERS_BYTES as u32) }))
+}
+
+/// Offsets of registers (82574 datasheet, 10.2), and their bits.
+pub(super) mod offset {
+    pub(crate) const CONTROL: u32 = 0x0000;
+    pub(crate) const STATUS: u32 = 0x0008;
+    pub(crate) const INTERRUPT_CAUSE: u32 = 0x00C0;
+    pub(crate) const INTERRUPT_MASK_CLEAR: u32 = 0x00D8;
+    pub(crate) const RECEIVE_CONTROL: u32 = 0x0100;
+    pub(crate) const TRANSMIT_CONTROL: u32 = 0x0400;
+    pub(crate) const TRANSMIT_GAP: u32 = 0x0410;
+    /// A ring's address, its upper half, bytes, head and tail follow: at 0, 4, 8, 0x10 and 0x18.
+    pub(crate) const RECEIVE_RING: u32 = 0x2800;
+    pub(crate) const TRANSMIT_RING: u32 = 0x3800;
+    pub(crate) const MULTICAST_TABLE: u32 = 0x5200;
+    pub(crate) const MULTICAST_WORDS: u32 = 128;
+    pub(crate) const ADDRESS_LOW: u32 = 0x5400;
+    pub(crate) const ADDRESS_HIGH: u32 = 0x5404;
+}
+
+pub(super) mod bits {
+    /// Of [`CONTROL`](super::offset::CONTROL): full duplex, speed by itself, set link up, reset.
+    pub(crate) const FULL_DUPLEX: u32 = 1 << 0;
+    pub(crate) const AUTO_SPEED: u32 = 1 << 5;
+    pub(crate) const SET_LINK_UP: u32 = 1 << 6;
+    pub(crate) const RESET: u32 = 1 << 26;
+    /// Of [`STATUS`](super::offset::STATUS): the link is up.
+    pub(crate) const LINK_UP: u32 = 1 << 1;
+    /// Of [`RECEIVE_CONTROL`](super::offset::RECEIVE_CONTROL): on, long packets, broadcasts, and
+    /// without the check sequence.
+    pub(crate) const RECEIVE_ENABLE: u32 = 1 << 1;
+    pub(crate) const LONG_PACKETS: u32 = 1 << 5;
+    pub(crate) const BROADCASTS: u32 = 1 << 15;
+    pub(crate) const STRIP_CHECK_SEQUENCE: u32 = 1 << 26;
+    /// Of [`TRANSMIT_CONTROL`](super::offset::TRANSMIT_CONTROL): on, short packets padded, 15
+    /// retries, and a full-duplex collision distance of 64 bytes.
+    pub(crate) const TRANSMIT_ENABLE: u32 = 1 << 1;
+    pub(crate) const PAD_SHORT: u32 = 1 << 3;
+    pub(crate) const RETRIES: u32 = 0xF << 4;
+    pub(crate) const COLLISION_DISTANCE: u32 = 0x3F << 12;
+    /// Gaps between packets: 8, 8 and 6 byte times, as the manuals want them for copper.
+    pub(crate) const COPPER_GAP: u32 = 8 | 8 << 10 | 6 << 20;
+    /// Of [`ADDRESS_HIGH`](super::offset::ADDRESS_HIGH): there is an address.
+    pub(crate) const ADDRESS_VALID: u32 = 1 << 31;
+}

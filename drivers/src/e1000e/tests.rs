@@ -1,0 +1,298 @@
+//! This module holds `unsafe` code: a device that reads and writes memory by itself.
+//!
+//! The card on a device of the tests' own, which keeps rings as a real one does.
+
+use core::cell::RefCell;
+use core::ptr::with_exposed_provenance_mut;
+use std::boxed::Box;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::vec;
+use std::vec::Vec;
+
+use aldis_hal::nic::{LinkState, Mac, RxFrame, TxFrame};
+use aldis_hal::{Cause, Nic, Resource};
+use proptest::prelude::*;
+
+use super::registers::{NOTHING, bits, offset};
+use super::*;
+
+const QUEUE: usize = 8;
+const FRAME_BYTES: usize = 1514;
+/// The device finds memory so far from where the program does, as behind an IOMMU.
+const MOVED: u64 = 0x10_0000_0000;
+const HEAD: u32 = 0x10;
+const TAIL: u32 = 0x18;
+
+/// Whole, and as it was sent.
+const GOOD: [u8; 2] = [3, 0];
+
+#[derive(Default)]
+struct State {
+    registers: BTreeMap<u32, u32>,
+    sent: Vec<Vec<u8>>,
+    /// True if a reset never ends.
+    hangs: bool,
+    /// True if it does not answer any more.
+    is_gone: bool,
+    /// False if it has no address of its own.
+    has_address: bool,
+    resets: u32,
+}
+
+/// A device; all clones are the same one.
+#[derive(Clone)]
+struct FakeDevice(Rc<RefCell<State>>);
+
+impl FakeDevice {
+    fn new() -> Self {
+        Self(Rc::new(RefCell::new(State { has_address: true, ..State::default() })))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.0.borrow_mut());
+    }
+
+    fn sent(&self) -> Vec<Vec<u8>> {
+        core::mem::take(&mut self.0.borrow_mut().sent)
+    }
+
+    /// Writes a frame into the next buffer that it was given, and says of it what is told: its
+    /// length, its status and its errors. False if it has none.
+    fn deliver_as(&self, frame: &[u8], len: u16, [status, errors]: [u8; 2]) -> bool {
+        let mut state = self.0.borrow_mut();
+        let Some((descriptor, buffer)) = state.next(offset::RECEIVE_RING) else { return false };
+        let [low, high] = len.to_le_bytes();
+        // SAFETY: the card has given it the buffer, of 2,048 bytes, and the descriptor.
+        unsafe {
+            core::ptr::copy_nonoverlapping(frame.as_ptr(), buffer, frame.len().min(2048));
+            let words = u64::from_le_bytes([low, high, 0, 0, status, errors, 0, 0]);
+            // Where a buffer is the device need not keep.
+            descriptor.write_volatile([u64::MAX, words]);
+        }
+        true
+    }
+
+    fn deliver(&self, frame: &[u8]) -> bool {
+        self.deliver_as(frame, frame.len() as u16, GOOD)
+    }
+}
+
+impl State {
+    fn get(&self, at: u32) -> u32 {
+        self.registers.get(&at).copied().unwrap_or_default()
+    }
+
+    fn set(&mut self, at: u32, value: u32) {
+        self.registers.insert(at, value);
+    }
+
+    /// The next descriptor of a ring that is the device's, and its buffer.
+    fn next(&mut self, ring: u32) -> Option<(*mut [u64; 2], *mut u8)> {
+        let (head, tail) = (self.get(ring + HEAD), self.get(ring + TAIL));
+        if head == tail {
+            return None;
+        }
+        let start = u64::from(self.get(ring)) | u64::from(self.get(ring + 4)) << 32;
+        let count = self.get(ring + 8) / 16;
+        self.registers.insert(ring + HEAD, (head + 1) % count);
+        let descriptor =
+            with_exposed_provenance_mut::<[u64; 2]>((start - MOVED) as usize + 16 * head as usize);
+        // SAFETY: the card has said that its ring is there, and left this descriptor to the device.
+        let [buffer, _] = unsafe { descriptor.read_volatile() };
+        Some((descriptor, with_exposed_provenance_mut((buffer - MOVED) as usize)))
+    }
+
+    /// Sends what there is to send.
+    fn send(&mut self) {
+        while let Some((descriptor, buffer)) = self.next(offset::TRANSMIT_RING) {
+            // SAFETY: the card has filled both, and left them to the device.
+            unsafe {
+                let [address, words] = descriptor.read_volatile();
+                let len = words as u16;
+                assert_eq!(words >> 24 & 0xFF, 0b1011, "whole, with check sequence and report");
+                self.sent.push(core::slice::from_raw_parts(buffer, len.into()).to_vec());
+                descriptor.write_volatile([address, words | 1 << 32]);
+            }
+        }
+    }
+}
+
+impl Registers for FakeDevice {
+    fn read(&self, at: u32) -> u32 {
+        let state = self.0.borrow();
+        match at {
+            _ if state.is_gone => NOTHING,
+            offset::ADDRESS_LOW => u32::from_le_bytes([0x52, 0x54, 0, 1]),
+            offset::ADDRESS_HIGH if state.has_address => 0x0302 | bits::ADDRESS_VALID,
+            _ => state.get(at),
+        }
+    }
+
+    fn write(&mut self, at: u32, value: u32) {
+        let mut state = self.0.borrow_mut();
+        state.registers.insert(at, value);
+        if at == offset::CONTROL && value & bits::RESET != 0 && !state.hangs {
+            state.registers.clear();
+            state.resets += 1;
+        }
+        if at == offset::CONTROL && value & bits::SET_LINK_UP != 0 {
+            state.registers.insert(offset::STATUS, bits::LINK_UP);
+        }
+        if at == offset::TRANSMIT_RING + TAIL
+            && state.get(offset::TRANSMIT_CONTROL) & bits::TRANSMIT_ENABLE != 0
+        {
+            state.send();
+        }
+    }
+}
+
+/// Memory that the device finds elsewhere.
+fn memory(bytes: usize) -> DeviceMemory {
+    let memory = Box::leak(vec![0xEE; bytes].into_boxed_slice());
+    let address = memory.as_mut_ptr().expose_provenance() as u64 + MOVED;
+    // SAFETY: the tests' device takes the same number off every address.
+    unsafe { DeviceMemory::at(memory, address) }
+}
+
+type TestCard = E1000e<FakeDevice, QUEUE>;
+
+fn card(device: &FakeDevice) -> TestCard {
+    E1000e::new(device.clone(), memory(bytes_needed(QUEUE, FRAME_BYTES)), FRAME_BYTES).unwrap()
+}
+
+fn received(card: &mut TestCard) -> Option<Vec<u8>> {
+    card.receive().map(|frame| frame.bytes().to_vec())
+}
+
+fn send(card: &mut TestCard, bytes: &[u8]) -> bool {
+    let Some(mut token) = card.transmit(bytes.len()) else { return false };
+    token.bytes().copy_from_slice(bytes);
+    token.send();
+    true
+}
+
+#[test]
+fn frames_go_both_ways_more_often_than_there_are_descriptors() {
+    let device = FakeDevice::new();
+    let mut card = card(&device);
+    assert_eq!((card.mac(), card.mtu()), (Mac([0x52, 0x54, 0, 1, 2, 3]), 1500));
+    assert_eq!((card.link(), received(&mut card)), (LinkState::Up, None));
+    for round in 0..100_u8 {
+        let frame = vec![round; 14 + 15 * usize::from(round)];
+        assert!(device.deliver(&frame) && send(&mut card, &frame));
+        assert_eq!((received(&mut card), device.sent()), (Some(frame.clone()), vec![frame]));
+    }
+    assert_eq!(*card.counters(), E1000eCounters { received: 100, sent: 100, bad_frames: 0 });
+}
+
+#[test]
+fn as_many_frames_wait_as_there_are_descriptors_but_one() {
+    let device = FakeDevice::new();
+    let mut card = card(&device);
+    assert_eq!((0..QUEUE).filter(|_| device.deliver(&[7; 60])).count(), QUEUE - 1);
+    assert_eq!((0..QUEUE).filter(|_| received(&mut card).is_some()).count(), QUEUE - 1);
+    // A device that sends nothing keeps what it was given.
+    device.change(|state| state.set(offset::TRANSMIT_CONTROL, 0));
+    assert_eq!((0..QUEUE).filter(|_| send(&mut card, &[8; 60])).count(), QUEUE - 1);
+    device.change(|state| state.set(offset::TRANSMIT_CONTROL, bits::TRANSMIT_ENABLE));
+    device.change(State::send);
+    assert!(send(&mut card, &[9; 60]));
+    assert_eq!(device.sent().len(), QUEUE);
+}
+
+#[test]
+fn a_frame_that_is_not_sent_leaves_its_descriptor() {
+    let device = FakeDevice::new();
+    let mut card = card(&device);
+    for _ in 0..2 * QUEUE {
+        card.transmit(60).unwrap().bytes().fill(1);
+    }
+    assert!(send(&mut card, &[2; 60]));
+    assert_eq!(device.sent(), [vec![2; 60]]);
+    assert!(card.transmit(FRAME_BYTES + 1).is_none() && card.transmit(FRAME_BYTES).is_some());
+}
+
+#[test]
+fn bad_frames_are_dropped_and_counted() {
+    let device = FakeDevice::new();
+    let mut card = card(&device);
+    let (whole, more) = (GOOD[0], 1);
+    let bad = [(60, [whole, 1]), (FRAME_BYTES as u16 + 1, GOOD), (u16::MAX, GOOD), (13, GOOD), (0, GOOD)];
+    for (len, told) in bad {
+        assert!(device.deliver_as(&[1; 60], len, told));
+        assert!(device.deliver(&[2; 60]));
+        assert_eq!((received(&mut card), received(&mut card)), (Some(vec![2; 60]), None), "{len} {told:?}");
+    }
+    // One frame of three descriptors, of which none is taken for a frame.
+    for status in [more, more, whole] {
+        assert!(device.deliver_as(&[1; 60], 60, [status, 0]));
+    }
+    assert!(device.deliver(&[3; 60]));
+    assert_eq!((received(&mut card), received(&mut card)), (Some(vec![3; 60]), None));
+    assert_eq!(*card.counters(), E1000eCounters { received: 6, sent: 0, bad_frames: 6 });
+}
+
+#[test]
+fn a_device_that_is_none_is_refused() {
+    let device = FakeDevice::new();
+    let made = |bytes, frame_bytes| TestCard::new(device.clone(), memory(bytes), frame_bytes).map(drop);
+    let enough = bytes_needed(QUEUE, FRAME_BYTES);
+    assert_eq!(made(enough - 128, FRAME_BYTES), Err(Cause::Full(Resource::DeviceMemory)));
+    assert_eq!(made(0, FRAME_BYTES), Err(Cause::Full(Resource::DeviceMemory)));
+    assert_eq!(made(1 << 20, 9_231), Err(Cause::TooBig { len: 9_231, max: 9_230 }));
+    assert_eq!(made(1 << 20, 9_230), Ok(()));
+    let odd = E1000e::<_, 9>::new(device.clone(), memory(1 << 20), FRAME_BYTES).map(drop);
+    assert_eq!(odd, Err(Cause::TooBig { len: 9, max: 4096 }));
+    for spoil in [
+        |state: &mut State| state.hangs = true,
+        |state: &mut State| state.is_gone = true,
+        |state: &mut State| state.has_address = false,
+    ] {
+        let device = FakeDevice::new();
+        device.change(spoil);
+        assert_eq!(TestCard::new(device, memory(enough), FRAME_BYTES).map(drop), Err(Cause::Device));
+    }
+}
+
+#[test]
+fn a_device_that_goes_away_has_no_link_and_one_that_is_dropped_is_reset() {
+    let device = FakeDevice::new();
+    let mut card = card(&device);
+    device.change(|state| state.set(offset::STATUS, 0));
+    assert_eq!(card.link(), LinkState::Down);
+    device.change(|state| state.is_gone = true);
+    assert_eq!((card.link(), received(&mut card)), (LinkState::Down, None));
+    device.change(|state| state.is_gone = false);
+    drop(card);
+    assert!(!device.deliver(&[1; 60]), "the device has no buffers any more");
+    assert_eq!(device.0.borrow().resets, 2);
+}
+
+#[test]
+fn buffers_are_as_long_as_the_device_is_told() {
+    for (frame_bytes, size) in [(1514, 0), (2048, 0), (2049, 3), (4096, 3), (8192, 2), (9230, 1)] {
+        let device = FakeDevice::new();
+        let memory = memory(bytes_needed(QUEUE, frame_bytes));
+        let card = TestCard::new(device.clone(), memory, frame_bytes).unwrap();
+        let control = device.read(offset::RECEIVE_CONTROL);
+        let told = (control >> 16 & 3, control >> 25 & 1, control & bits::LONG_PACKETS != 0);
+        assert_eq!(told, (size, u32::from(size > 0), frame_bytes > 1514), "{frame_bytes}");
+        drop(card);
+    }
+}
+
+proptest! {
+    /// Whatever the device says of its descriptors, a frame is a piece of the card's own buffer.
+    #[test]
+    fn what_a_device_says_leads_nowhere(words in proptest::collection::vec(any::<(u16, [u8; 2])>(), 1..60)) {
+        let device = FakeDevice::new();
+        let mut card = card(&device);
+        for (len, told) in words {
+            device.deliver_as(&[5; 100], len, told);
+            if let Some(frame) = card.receive() {
+                prop_assert!(frame.bytes().len() == usize::from(len) && len as usize <= FRAME_BYTES);
+            }
+        }
+    }
+}
