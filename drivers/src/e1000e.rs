@@ -69,5 +69,5 @@ mod tests;
 
 pub use card::{E1000e, E1000eCounters, E1000eRx, E1000eTx};
 pub use memory::DeviceMemory;
-pub use registers::{MappedRegisters, Registers, find_pci};
+pub use registers::{CardRegisters, MappedRegisters, find_pci};
 pub use ring::bytes_needed;

@@ -51,6 +51,7 @@ const FOLDERS: [&str; 23] = [
     "tests/src",
     "tests/bench/src",
     "tests/board/src",
+    "tests/conformance/src",
     "tests/firmware/src",
     "tests/lab/src",
     "tests/programs/src",

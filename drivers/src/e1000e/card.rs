@@ -6,7 +6,7 @@ use aldis_hal::nic::{LinkState, Mac, RxFrame, TxFrame};
 use aldis_hal::{Cause, Nic};
 
 use super::memory::DeviceMemory;
-use super::registers::{NOTHING, Registers, bits, offset};
+use super::registers::{CardRegisters, NOTHING, bits, offset};
 use super::ring::{self, END_OF_FRAME, MAC_HEADER_BYTES, Ring, Written};
 
 /// Looks at a register before the device is given up: a reset takes microseconds, and reading the
@@ -17,7 +17,7 @@ const LOOKS: u32 = 1_000_000;
 /// The frame up to which a device is not told of long ones.
 const FRAME_BYTES_USUAL: usize = 1_514;
 
-/// What a card has counted.
+/// The counters of a card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct E1000eCounters {
@@ -30,7 +30,7 @@ pub struct E1000eCounters {
 }
 
 /// The card. Dropped, the device is reset, and does not touch the memory any more.
-pub struct E1000e<R: Registers, const QUEUE: usize> {
+pub struct E1000e<R: CardRegisters, const QUEUE: usize> {
     registers: R,
     incoming: Ring<QUEUE>,
     outgoing: Ring<QUEUE>,
@@ -46,7 +46,7 @@ pub struct E1000e<R: Registers, const QUEUE: usize> {
     counters: E1000eCounters,
 }
 
-impl<R: Registers, const QUEUE: usize> E1000e<R, QUEUE> {
+impl<R: CardRegisters, const QUEUE: usize> E1000e<R, QUEUE> {
     /// Resets the device and makes it a card with `QUEUE` descriptors each way, for frames of up to
     /// `frame_bytes` without their check sequence.
     ///
@@ -161,7 +161,7 @@ const HEAD: u32 = 0x10;
 const TAIL: u32 = 0x18;
 
 /// Resets the device, without interrupts.
-fn reset<R: Registers>(registers: &mut R) -> Result<(), Cause> {
+fn reset<R: CardRegisters>(registers: &mut R) -> Result<(), Cause> {
     registers.write(offset::INTERRUPT_MASK_CLEAR, u32::MAX);
     let control = registers.read(offset::CONTROL);
     registers.write(offset::CONTROL, control | bits::RESET);
@@ -176,7 +176,7 @@ fn reset<R: Registers>(registers: &mut R) -> Result<(), Cause> {
 }
 
 /// The address that the device has read from its own memory after the reset.
-fn address<R: Registers>(registers: &R) -> Result<Mac, Cause> {
+fn address<R: CardRegisters>(registers: &R) -> Result<Mac, Cause> {
     for _ in 0..LOOKS {
         let [low, high] = [offset::ADDRESS_LOW, offset::ADDRESS_HIGH].map(|at| registers.read(at));
         let ([a, b, c, d], [e, f, ..]) = (low.to_le_bytes(), high.to_le_bytes());
@@ -188,7 +188,7 @@ fn address<R: Registers>(registers: &R) -> Result<Mac, Cause> {
     Err(Cause::Device)
 }
 
-impl<R: Registers, const QUEUE: usize> Nic for E1000e<R, QUEUE> {
+impl<R: CardRegisters, const QUEUE: usize> Nic for E1000e<R, QUEUE> {
     type Rx<'a>
         = E1000eRx<'a, R, QUEUE>
     where
@@ -228,7 +228,7 @@ impl<R: Registers, const QUEUE: usize> Nic for E1000e<R, QUEUE> {
     }
 }
 
-impl<R: Registers, const QUEUE: usize> Drop for E1000e<R, QUEUE> {
+impl<R: CardRegisters, const QUEUE: usize> Drop for E1000e<R, QUEUE> {
     fn drop(&mut self) {
         // It ends every access of the device to memory.
         self.registers.write(offset::RECEIVE_CONTROL, 0);
@@ -237,7 +237,7 @@ impl<R: Registers, const QUEUE: usize> Drop for E1000e<R, QUEUE> {
     }
 }
 
-impl<R: Registers, const QUEUE: usize> fmt::Debug for E1000e<R, QUEUE> {
+impl<R: CardRegisters, const QUEUE: usize> fmt::Debug for E1000e<R, QUEUE> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { mac, frame_bytes, counters, .. } = self;
         f.debug_struct("E1000e")
@@ -249,37 +249,37 @@ impl<R: Registers, const QUEUE: usize> fmt::Debug for E1000e<R, QUEUE> {
 }
 
 /// A received frame, where the device has written it. Dropped, its buffer is the device's again.
-pub struct E1000eRx<'a, R: Registers, const QUEUE: usize> {
+pub struct E1000eRx<'a, R: CardRegisters, const QUEUE: usize> {
     card: &'a mut E1000e<R, QUEUE>,
     at: u16,
     len: usize,
 }
 
-impl<R: Registers, const QUEUE: usize> RxFrame for E1000eRx<'_, R, QUEUE> {
+impl<R: CardRegisters, const QUEUE: usize> RxFrame for E1000eRx<'_, R, QUEUE> {
     fn bytes(&self) -> &[u8] {
         self.card.incoming.frame(self.at, self.len)
     }
 }
 
-impl<R: Registers, const QUEUE: usize> Drop for E1000eRx<'_, R, QUEUE> {
+impl<R: CardRegisters, const QUEUE: usize> Drop for E1000eRx<'_, R, QUEUE> {
     fn drop(&mut self) {
         self.card.give_back(self.at);
     }
 }
 
-impl<R: Registers, const QUEUE: usize> fmt::Debug for E1000eRx<'_, R, QUEUE> {
+impl<R: CardRegisters, const QUEUE: usize> fmt::Debug for E1000eRx<'_, R, QUEUE> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("E1000eRx").field("len", &self.len).finish_non_exhaustive()
     }
 }
 
 /// A frame to be filled, in the buffer that the device will read.
-pub struct E1000eTx<'a, R: Registers, const QUEUE: usize> {
+pub struct E1000eTx<'a, R: CardRegisters, const QUEUE: usize> {
     card: &'a mut E1000e<R, QUEUE>,
     len: usize,
 }
 
-impl<R: Registers, const QUEUE: usize> TxFrame for E1000eTx<'_, R, QUEUE> {
+impl<R: CardRegisters, const QUEUE: usize> TxFrame for E1000eTx<'_, R, QUEUE> {
     fn bytes(&mut self) -> &mut [u8] {
         self.card.outgoing.frame_mut(self.card.next_out, self.len)
     }
@@ -294,7 +294,7 @@ impl<R: Registers, const QUEUE: usize> TxFrame for E1000eTx<'_, R, QUEUE> {
     }
 }
 
-impl<R: Registers, const QUEUE: usize> fmt::Debug for E1000eTx<'_, R, QUEUE> {
+impl<R: CardRegisters, const QUEUE: usize> fmt::Debug for E1000eTx<'_, R, QUEUE> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("E1000eTx").field("len", &self.len).finish_non_exhaustive()
     }

@@ -19,14 +19,14 @@ const REGISTERS_BYTES: u64 = 0x2_0000;
 pub(super) const NOTHING: u32 = u32::MAX;
 
 /// The registers of a card, of 32 bits each, by their offsets in bytes.
-pub trait Registers {
+pub trait CardRegisters {
     /// Reads a register.
     fn read(&self, offset: u32) -> u32;
     /// Writes a register.
     fn write(&mut self, offset: u32, value: u32);
 }
 
-/// Registers in the address space of the program.
+/// CardRegisters in the address space of the program.
 #[derive(Debug)]
 pub struct MappedRegisters {
     base: NonNull<u32>,
@@ -57,7 +57,7 @@ impl MappedRegisters {
     }
 }
 
-impl Registers for MappedRegisters {
+impl CardRegisters for MappedRegisters {
     fn read(&self, offset: u32) -> u32 {
         self.register(offset).map_or(NOTHING, |register| register.read())
     }

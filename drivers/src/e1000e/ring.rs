@@ -141,7 +141,7 @@ impl<const QUEUE: usize> Ring<QUEUE> {
         fence(Ordering::SeqCst);
     }
 
-    /// What the device has said in a descriptor, if it is done with it.
+    /// Returns what the device has said in a descriptor, if it is done with it.
     pub(super) fn written(&self, at: u16) -> Option<Written> {
         // SAFETY: a descriptor of this ring, aligned; any bits are a value of it.
         let [_, words] = unsafe { self.descriptor(at).read_volatile() };

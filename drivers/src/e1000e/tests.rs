@@ -28,7 +28,7 @@ const TAIL: u32 = 0x18;
 const GOOD: [u8; 2] = [3, 0];
 
 #[derive(Default)]
-struct State {
+struct DeviceState {
     registers: BTreeMap<u32, u32>,
     sent: Vec<Vec<u8>>,
     /// True if a reset never ends.
@@ -42,14 +42,14 @@ struct State {
 
 /// A device; all clones are the same one.
 #[derive(Clone)]
-struct FakeDevice(Rc<RefCell<State>>);
+struct FakeDevice(Rc<RefCell<DeviceState>>);
 
 impl FakeDevice {
     fn new() -> Self {
-        Self(Rc::new(RefCell::new(State { has_address: true, ..State::default() })))
+        Self(Rc::new(RefCell::new(DeviceState { has_address: true, ..DeviceState::default() })))
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut DeviceState)) {
         change(&mut self.0.borrow_mut());
     }
 
@@ -78,7 +78,7 @@ impl FakeDevice {
     }
 }
 
-impl State {
+impl DeviceState {
     fn get(&self, at: u32) -> u32 {
         self.registers.get(&at).copied().unwrap_or_default()
     }
@@ -118,7 +118,7 @@ impl State {
     }
 }
 
-impl Registers for FakeDevice {
+impl CardRegisters for FakeDevice {
     fn read(&self, at: u32) -> u32 {
         let state = self.0.borrow();
         match at {
@@ -196,7 +196,7 @@ fn as_many_frames_wait_as_there_are_descriptors_but_one() {
     device.change(|state| state.set(offset::TRANSMIT_CONTROL, 0));
     assert_eq!((0..QUEUE).filter(|_| send(&mut card, &[8; 60])).count(), QUEUE - 1);
     device.change(|state| state.set(offset::TRANSMIT_CONTROL, bits::TRANSMIT_ENABLE));
-    device.change(State::send);
+    device.change(DeviceState::send);
     assert!(send(&mut card, &[9; 60]));
     assert_eq!(device.sent().len(), QUEUE);
 }
@@ -245,9 +245,9 @@ fn a_device_that_is_none_is_refused() {
     let odd = E1000e::<_, 9>::new(device.clone(), memory(1 << 20), FRAME_BYTES).map(drop);
     assert_eq!(odd, Err(Cause::TooBig { len: 9, max: 4096 }));
     for spoil in [
-        |state: &mut State| state.hangs = true,
-        |state: &mut State| state.is_gone = true,
-        |state: &mut State| state.has_address = false,
+        |state: &mut DeviceState| state.hangs = true,
+        |state: &mut DeviceState| state.is_gone = true,
+        |state: &mut DeviceState| state.has_address = false,
     ] {
         let device = FakeDevice::new();
         device.change(spoil);
@@ -267,6 +267,18 @@ fn a_device_that_goes_away_has_no_link_and_one_that_is_dropped_is_reset() {
     drop(card);
     assert!(!device.deliver(&[1; 60]), "the device has no buffers any more");
     assert_eq!(device.0.borrow().resets, 2);
+}
+
+#[test]
+fn registers_end_where_they_end() {
+    let registers = Box::leak(Box::new([0_u32; 4]));
+    // SAFETY: memory that nothing else uses will do for registers that do nothing.
+    let mut registers = unsafe { MappedRegisters::new(core::ptr::NonNull::from(registers).cast(), 16) };
+    for at in [0, 4, 12, 16, 20, 2, u32::MAX - 3] {
+        registers.write(at, 7 + at);
+    }
+    let read = [0, 4, 8, 12, 16, 2, u32::MAX - 3].map(|at| registers.read(at));
+    assert_eq!(read, [7, 11, 0, 19, NOTHING, NOTHING, NOTHING]);
 }
 
 #[test]

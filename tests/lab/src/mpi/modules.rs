@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use super::folder;
 use super::gaps::Gaps;
 use super::install::Folders;
-use super::record::Record;
+use super::record::Recording;
 
 /// The reference library and what its programs need, as of docs/mpi.md.
 const PACKAGES: [&str; 3] = ["mpich==5.0.2", "numpy", "setuptools"];
@@ -45,7 +45,7 @@ const ALL: [&str; 19] = [
 
 /// Ranks that each is run with.
 pub(super) const RANKS: [u32; 3] = [1, 2, 4];
-/// Ranks that they are run with every day, and of which there is a [record](Record).
+/// Ranks that they are run with every day, and of which there is a [record](Recording).
 pub(super) const RANKS_DAILY: u32 = 2;
 
 /// Ranks of the example in Python.
@@ -148,7 +148,7 @@ pub(super) enum Control {
     Run,
     /// So too, and what passes at [`RANKS_DAILY`] is recorded.
     Record,
-    /// The [record](Record).
+    /// The [record](Recording).
     Recorded,
 }
 
@@ -178,12 +178,12 @@ pub(super) fn run(folders: &Folders, plan: &ModulesPlan<'_>) -> Result<String> {
         if wanted.is_empty() { ALL.to_vec() } else { wanted.iter().map(String::as_str).collect() };
     let mut gaps = Gaps::read(&folder().join("table/gaps.txt"))?;
     let [reference_package, ..] = PACKAGES;
-    let empty = || Record::new(MPI4PY, reference_package, RANKS_DAILY);
+    let empty = || Recording::new(MPI4PY, reference_package, RANKS_DAILY);
     if kind == Control::Record && !ranks.contains(&RANKS_DAILY) {
         bail!("what is recorded is of {RANKS_DAILY} ranks: --ranks has to have them");
     }
     let mut record = empty();
-    let recorded = if kind == Control::Record { empty() } else { Record::read(&record)? };
+    let recorded = if kind == Control::Record { empty() } else { Recording::read(&record)? };
     let mut table = Table::new(["module", "ranks", "reference", "Aldis", "known gaps", "behind"]);
     let [mut good, mut known, mut behind] = [0; 3];
     for module in modules {

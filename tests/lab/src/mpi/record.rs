@@ -13,13 +13,13 @@ const REMEDY: &str = "`cargo xtask mpi test mpi4py --record` writes it anew";
 
 /// The names of the tests that pass, one a line below a first line that says of what they are.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) struct Record {
+pub(super) struct Recording {
     /// The first line: versions and ranks.
     of: String,
     passing: BTreeSet<String>,
 }
 
-impl Record {
+impl Recording {
     /// A record of so many ranks with nothing in it.
     pub(super) fn new(tests: &str, reference: &str, ranks: u32) -> Self {
         let of = format!(
@@ -82,10 +82,10 @@ impl Record {
     }
 }
 
-fn parse(text: &str) -> Record {
+fn parse(text: &str) -> Recording {
     let mut lines = text.lines();
     let of = lines.next().unwrap_or_default().to_owned();
-    Record { of, passing: lines.map(str::to_owned).collect() }
+    Recording { of, passing: lines.map(str::to_owned).collect() }
 }
 
 fn file() -> PathBuf {
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_by_module() {
-        let mut record = Record::new("mpi4py==4", "mpich==5", 2);
+        let mut record = Recording::new("mpi4py==4", "mpich==5", 2);
         record.add(["test_a.T.one", "test_b.T.one", "test_a.T.two"]);
         let again = parse(&record.text());
         assert_eq!(again, record);
@@ -108,6 +108,6 @@ mod tests {
         record.add(["test_c.T.one"]);
         let told = again.is_as(&record).unwrap_err().to_string();
         assert!(told.contains(": test_c.T.one;"), "{told}");
-        assert_ne!(again.of, Record::new("mpi4py==4", "mpich==5", 4).of);
+        assert_ne!(again.of, Recording::new("mpi4py==4", "mpich==5", 4).of);
     }
 }

@@ -45,8 +45,8 @@ enum Suite {
     /// mpi4py's own tests, over the reference library MPICH and over Aldis, test by test. Needs
     /// Python, a compiler, and PyPI for the first time
     Mpi4py,
-    /// The examples of the crate `mpi` with 1 to 4 ranks, over both where one fails. Needs the same, libclang,
-    /// and crates.io for the first time
+    /// The examples of the crate `mpi` with 1 to 4 ranks, over both where one fails. Needs
+    /// the same, libclang, and crates.io for the first time
     Rsmpi,
 }
 
