@@ -15,6 +15,7 @@
 //! | [`extents`] | what is free of a stretch of memory: blocks to send from, mapped by peers |
 //! | [`ethernet`] | ranks on a wire that loses, repeats and corrupts, over any [`Nic`] |
 //! | [`discovery`] | below it, without a launcher: each rank finds the others' cards on the wire |
+//! | `authenticated` | with feature `auth`: a [`Nic`] whose frames only ranks with a key can make |
 //! | `virtio` | with feature `virtio`: a [`Nic`] of emulators and hypervisors |
 //! | `ivshmem`, `pci` | with feature `virtio`: their shared memory, and their bus |
 //! | `e1000e` | with feature `e1000e`: a [`Nic`] of Intel's gigabit controllers |
@@ -66,6 +67,8 @@
 extern crate std;
 
 mod aligned;
+#[cfg(all(feature = "auth", not(loom)))]
+pub mod authenticated;
 #[cfg(any(feature = "virtio", loom))]
 mod card_slot;
 #[cfg(target_has_atomic = "32")]
@@ -88,6 +91,8 @@ mod sync;
 #[cfg(feature = "virtio")]
 pub mod virtio;
 
+#[cfg(all(feature = "auth", not(loom)))]
+pub use authenticated::AuthenticatedNic;
 pub use discovery::Discovery;
 #[cfg(all(feature = "e1000e", not(loom)))]
 pub use e1000e::E1000e;

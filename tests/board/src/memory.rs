@@ -10,7 +10,7 @@ use aldis_drivers::discovery::Entry;
 use aldis_drivers::ethernet::{EthernetStorage, Framing, Udp};
 use aldis_drivers::serial::SerialStorage;
 use aldis_drivers::shm::{Geometry, Lane};
-use aldis_drivers::{e1000e, virtio};
+use aldis_drivers::{authenticated, e1000e, virtio};
 use aldis_programs::{MESSAGE_BYTES, WINDOW};
 
 /// Ranks of the largest job.
@@ -38,8 +38,9 @@ pub(crate) static CARDS: Once<[Entry; RANKS]> = Once::new([Entry::EMPTY; RANKS])
 pub(crate) static RINGS: Once<EthernetStorage<{ RANKS - 1 }, WINDOW, MESSAGE_BYTES>> =
     Once::new(EthernetStorage::new());
 
-/// Bytes of the longest frame, in UDP: it has the longest headers.
-pub(crate) const FRAME: usize = Framing::Udp(Udp::of_rank(0)).headers_bytes() + MESSAGE_BYTES;
+/// Bytes of the longest frame, in UDP, which has the longest headers, and with a tag.
+pub(crate) const FRAME: usize =
+    Framing::Udp(Udp::of_rank(0)).headers_bytes() + MESSAGE_BYTES + authenticated::TAG_BYTES;
 
 /// Descriptors of a network card each way: as many frames as two peers have in flight.
 pub(crate) const QUEUE: usize = 64;

@@ -5,6 +5,7 @@ use core::fmt;
 use core::time::Duration;
 
 use aldis_drivers::Loopback;
+use aldis_drivers::authenticated::{AuthKey, AuthenticatedNic};
 use aldis_drivers::discovery::{Discovery, DiscoverySetup};
 use aldis_drivers::ethernet::{Config, Ethernet, Framing, Udp};
 use aldis_hal::{Cause, Cost, Epoch, Nic, PeerId, Platform};
@@ -44,7 +45,8 @@ pub(crate) const SERIAL: Pace = Pace {
 const SEARCH: Duration = Duration::from_secs(60);
 
 /// Frames to others, and memory to itself.
-pub(crate) type Wire<N> = Composite<Loopback<'static>, Ethernet<'static, Discovery<'static, N>>>;
+pub(crate) type Wire<N> =
+    Composite<Loopback<'static>, Ethernet<'static, Discovery<'static, AuthenticatedNic<N>>>>;
 
 /// The endpoint of this rank on its device, connected to all others.
 pub(crate) fn join<N: Nic, P: Platform>(
@@ -64,6 +66,7 @@ pub(crate) fn join<N: Nic, P: Platform>(
         Named::Ethernet => Framing::Ethernet,
         Named::Udp => Framing::Udp(Udp::of_rank(rank)),
     };
+    let nic = AuthenticatedNic::new(nic, options.key.map(AuthKey::new));
     let discovery = Discovery::new(nic, setup, entries)?.framed(framing)?;
     let rings = memory::RINGS.take().ok_or(TAKEN)?.memory();
     let config = Config { link: pace.link, framing, ..Config::new(me, epoch, job, pace.cost) };
@@ -100,5 +103,9 @@ fn find_the_others<N: Nic, P: Platform>(endpoint: &mut Endpoint<'_, Wire<N>, P>)
 
 /// Writes what the transport has counted: the first thing to look at when messages do not come.
 pub(crate) fn tell<N: Nic>(wire: &Wire<N>, out: &mut dyn fmt::Write) -> fmt::Result {
-    writeln!(out, "frames: {}", wire.second().counters())
+    writeln!(out, "frames: {}", wire.second().counters())?;
+    match wire.second().nic().nic().forged() {
+        0 => Ok(()),
+        forged => writeln!(out, "info: {forged} frames without the job's key"),
+    }
 }

@@ -117,10 +117,11 @@ impl core::error::Error for ProgramFailure {}
 
 /// Frames in flight between two ranks of a job that exchange frames, and bytes of the longest
 /// message in one: what the ranks of an Ethernet transport must agree on, be they boards or
-/// processes. A message and its headers fit an MTU of 1500, in UDP too.
+/// processes. A message and its headers fit an MTU of 1500, in UDP and with a
+/// tag too.
 pub const WINDOW: usize = 32;
 /// See [`WINDOW`].
-pub const MESSAGE_BYTES: usize = 1432;
+pub const MESSAGE_BYTES: usize = 1416;
 
 /// The time for which a rank that is done says good-bye. The last word of all may stay unanswered,
 /// and this is waited for then; a board that is emulated beside others can be slow to take what it

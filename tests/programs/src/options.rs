@@ -94,6 +94,8 @@ pub struct Options {
     pub framing: Framing,
     /// The key of the job: others on the same wire are strangers.
     pub job: u64,
+    /// The key by which frames are authenticated, if they are.
+    pub key: Option<[u8; 16]>,
     /// The parameters of the program.
     pub parameters: Parameters,
 }
@@ -107,12 +109,13 @@ impl Options {
         link: Link::Loopback,
         framing: Framing::Ethernet,
         job: 1,
+        key: None,
         parameters: Parameters { count: None, deadline: Duration::from_secs(20) },
     };
 
     /// Reads a command line: words of `aldis.rank=`, `aldis.size=`, `aldis.program=`,
-    /// `aldis.link=`, `aldis.framing=`, `aldis.job=` (hexadecimal), `aldis.deadline_ms=` and
-    /// `aldis.count=`, in any order. What is not named is as in [`DEFAULT`](Self::DEFAULT); of a
+    /// `aldis.link=`, `aldis.framing=`, `aldis.job=` (hexadecimal), `aldis.key=` (32
+    /// hexadecimal digits), `aldis.deadline_ms=` and `aldis.count=`, in any order. What is not named is as in [`DEFAULT`](Self::DEFAULT); of a
     /// key that is named twice the last value counts.
     ///
     /// ```
@@ -156,6 +159,7 @@ impl Options {
             "aldis.job" => {
                 self.job = u64::from_str_radix(value, 16).map_err(|_| bad(Expected::Hexadecimal))?;
             }
+            "aldis.key" => self.key = Some(key_of(value).ok_or(bad(Expected::Key))?),
             "aldis.deadline_ms" => {
                 self.parameters.deadline = Duration::from_millis(number()?.into());
             }
@@ -166,14 +170,21 @@ impl Options {
     }
 }
 
+/// The 16 bytes of 32 hexadecimal digits.
+fn key_of(digits: &str) -> Option<[u8; 16]> {
+    let all = digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    all.then(|| u128::from_str_radix(digits, 16).ok())?.map(u128::to_be_bytes)
+}
+
 /// The keys of a command line.
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 9] = [
     "aldis.rank",
     "aldis.size",
     "aldis.program",
     "aldis.link",
     "aldis.framing",
     "aldis.job",
+    "aldis.key",
     "aldis.deadline_ms",
     "aldis.count",
 ];
@@ -213,6 +224,8 @@ pub enum Expected {
     Number,
     /// A hexadecimal number that fits 64 bits.
     Hexadecimal,
+    /// Hexadecimal digits of 16 bytes.
+    Key,
     /// Any of these names.
     OneOf(&'static [&'static str]),
 }
@@ -231,11 +244,16 @@ impl fmt::Display for OptionError<'_> {
                 write!(f, "no option is called `{key}`; known: ")?;
                 list(f, &KEYS)
             }
+            // Whatever was meant to be a secret is not told.
+            Self::Value { key, expected: Expected::Key, .. } => {
+                write!(f, "{key} is not 32 hexadecimal digits")
+            }
             Self::Value { key, value, expected } => {
                 write!(f, "{key} cannot be `{value}`: it is ")?;
                 match expected {
                     Expected::Number => f.write_str("a number below 2^32"),
                     Expected::Hexadecimal => f.write_str("a hexadecimal number below 2^64"),
+                    Expected::Key => Ok(()),
                     Expected::OneOf(names) => {
                         f.write_str("one of ")?;
                         list(f, names)
@@ -261,7 +279,7 @@ mod tests {
     #[test]
     fn every_key_is_read() {
         let line = " aldis.rank=2\taldis.size=3 aldis.program=flood aldis.link=virtio-net aldis.framing=udp \
-                    aldis.job=A1d15 aldis.deadline_ms=1500 aldis.count=7\n";
+                    aldis.job=A1d15 aldis.key=000102030405060708090a0b0c0d0E0F aldis.deadline_ms=1500 aldis.count=7\n";
         let expected = Options {
             rank: 2,
             size: 3,
@@ -269,6 +287,7 @@ mod tests {
             link: Link::VirtioNet,
             framing: Framing::Udp,
             job: 0xA1D15,
+            key: Some(core::array::from_fn(|at| at as u8)),
             parameters: Parameters { count: Some(7), deadline: Duration::from_millis(1500) },
         };
         assert_eq!(Options::parse(line), Ok(expected));
@@ -295,6 +314,8 @@ mod tests {
             ("aldis.rank=-1", "aldis.rank cannot be `-1`: it is a number below 2^32"),
             ("aldis.rank", "aldis.rank cannot be ``: it is a number"),
             ("aldis.job=xyz", "aldis.job cannot be `xyz`: it is a hexadecimal number"),
+            ("aldis.key=0123", "aldis.key is not 32 hexadecimal digits"),
+            ("aldis.key=+123456789abcdef0123456789abcdef", "aldis.key is not 32 hexadecimal digits"),
             ("aldis.program=dance", "aldis.program cannot be `dance`: it is one of pingpong, heat"),
             ("aldis.rank=2 aldis.size=2 aldis.link=serial", "aldis.rank=2 is outside 0..2 (aldis.size)"),
             ("aldis.size=2", "several ranks need an aldis.link"),

@@ -9,6 +9,7 @@ use core::time::Duration;
 use std::path::Path;
 use std::process::ExitCode;
 
+use aldis_drivers::authenticated::{self, AuthKey, AuthenticatedNic};
 use aldis_drivers::discovery::{Discovery, DiscoverySetup, Entry};
 use aldis_drivers::ethernet::{self, Ethernet, EthernetStorage, Framing, Udp};
 use aldis_hal::nic::Mac;
@@ -25,7 +26,9 @@ use aldis_protocols::card::CARD_BYTES_MAX;
 const RANKS_MAX: usize = 16;
 /// The bytes that a frame holds.
 const MTU: usize = 1500;
-const _: () = assert!(MESSAGE_BYTES + Framing::Udp(Udp::of_rank(0)).mtu_overhead_bytes() <= MTU);
+const _: () = assert!(
+    MESSAGE_BYTES + Framing::Udp(Udp::of_rank(0)).mtu_overhead_bytes() + authenticated::TAG_BYTES <= MTU
+);
 /// The cost of a message through two sockets and the switch; protocols are selected by it.
 const COST: Cost = Cost { overhead_ns: 5_000, latency_ns: 30_000, per_kib_ns: 2_000 };
 /// The time that the ranks may take to find each other: emulators boot slowly on busy cores.
@@ -36,7 +39,8 @@ aldis_kernel::storage! {
         envelopes = 32, blocks = 16, block_bytes = 1024, pooled = 2, bins = 64
 }
 
-type Rank = Endpoint<'static, Ethernet<'static, Discovery<'static, SocketNic>>, HostPlatform>;
+type Rank =
+    Endpoint<'static, Ethernet<'static, Discovery<'static, AuthenticatedNic<SocketNic>>>, HostPlatform>;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -51,6 +55,10 @@ fn main() -> ExitCode {
         Ok((mut rank, options)) => {
             let result = programs::run(options.program, &mut rank, &options.parameters, &mut console);
             console.show(&format!("frames: {}", rank.transport().counters()));
+            let forged = rank.transport().nic().nic().forged();
+            if forged > 0 {
+                console.show(&format!("info: {forged} frames without the job's key"));
+            }
             result.is_ok()
         }
         Err(why) => {
@@ -98,6 +106,7 @@ fn assemble(nic: SocketNic, options: &Options) -> Result<Rank, Box<dyn core::err
         programs::Framing::Ethernet => Framing::Ethernet,
         programs::Framing::Udp => Framing::Udp(Udp::of_rank(me.0)),
     };
+    let nic = AuthenticatedNic::new(nic, options.key.map(AuthKey::new));
     let discovery = Discovery::new(nic, setup, entries)?.framed(framing)?;
     let memory =
         Box::leak(Box::new(EthernetStorage::<{ RANKS_MAX - 1 }, WINDOW, MESSAGE_BYTES>::new())).memory();

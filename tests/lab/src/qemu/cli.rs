@@ -167,6 +167,9 @@ pub(crate) struct Options {
     /// Framing of messages; shared memory has no frames
     #[arg(long, value_enum, default_value_t = Framing::Ethernet)]
     pub(super) framing: Framing,
+    /// Key of 32 hexadecimal digits by which frames are authenticated; what lacks it is refused
+    #[arg(long, value_name = "KEY")]
+    pub(super) key: Option<String>,
     /// Program that the ranks run: pingpong, heat, collectives or flood
     #[arg(long, default_value = "pingpong")]
     pub(super) program: String,
@@ -239,6 +242,7 @@ impl Options {
             members,
             link: self.link,
             framing: self.framing,
+            key: self.key.clone(),
             program: self.program.clone(),
             count: self.count,
             wire: Wire { faults: self.wire.clone(), pcap: self.pcap.clone() },

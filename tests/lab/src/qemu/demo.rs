@@ -61,6 +61,7 @@ fn job(program: &str, wire: Wire) -> Job {
         members: CAST.to_vec(),
         link: EmulatorLink::VirtioNet,
         framing: Framing::Ethernet,
+        key: None,
         program: program.into(),
         count: None,
         wire,

@@ -40,6 +40,8 @@ pub(super) struct Job {
     pub(super) members: Vec<Arch>,
     pub(super) link: EmulatorLink,
     pub(super) framing: Framing,
+    /// The key of its frames, if they are authenticated.
+    pub(super) key: Option<String>,
     pub(super) program: String,
     pub(super) count: Option<u32>,
     pub(super) wire: Wire,
@@ -139,6 +141,9 @@ impl Job {
         let mut words = format!(
             "aldis.rank={rank} aldis.size={size} aldis.program={program} aldis.link={link} aldis.job=a1d15 aldis.framing={framing} aldis.deadline_ms={ms}"
         );
+        if let Some(key) = &self.key {
+            words.push_str(&format!(" aldis.key={key}"));
+        }
         if let Some(count) = self.count {
             words.push_str(&format!(" aldis.count={count}"));
         }
