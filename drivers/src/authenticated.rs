@@ -28,7 +28,7 @@
 //! * Frames of the same job that are sent again are duplicates, which the reliable protocol drops.
 //!   Those of an earlier job with the same key are not told apart by the tag: epochs refuse what
 //!   they can, but **a key is for one job**.
-//! * Nothing is secret: payloads go as they are. Frames can still be dropped, and a wire be flooded.
+//! * Nothing is secret: payloads go as they are. Frames can still be dropped, and a wire flooded.
 //! * Any rank that has the key can speak for any other.
 //!
 //! Switches that change frames (VLAN tags, NAT) make them wrong. Checksums of UDP are not left to

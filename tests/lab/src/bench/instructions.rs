@@ -204,14 +204,19 @@ fn count(measured: &Command, function: &str, repetitions: u32, receive: &str) ->
     collected(&mut command)
 }
 
-/// Instructions that callgrind has collected, in all processes of a command.
+/// Instructions that callgrind has collected of a command.
 fn collected(command: &mut Command) -> Result<u64> {
     let line = shell::spell(command);
     let output = command.output().with_context(|| format!("starting `{line}`"))?;
     let said = String::from_utf8_lossy(&output.stderr);
-    let counts = said.lines().filter_map(|line| line.split_once("Collected : "));
-    match counts.map(|(_, count)| count.trim().parse::<u64>()).sum::<Result<u64, _>>() {
-        Ok(count) if output.status.success() && count > 0 => Ok(count),
+    match collected_of(&said) {
+        Some(count) if output.status.success() && count > 0 => Ok(count),
         _ => bail!("`{line}` counted nothing: {}\n{}", output.status, said.trim_end()),
     }
+}
+
+/// The number of instructions that callgrind says it has collected.
+fn collected_of(said: &str) -> Option<u64> {
+    let (_, count) = said.lines().find_map(|line| line.split_once("Collected : "))?;
+    count.trim().parse().ok()
 }
