@@ -115,8 +115,8 @@ impl Options {
 
     /// Reads a command line: words of `aldis.rank=`, `aldis.size=`, `aldis.program=`,
     /// `aldis.link=`, `aldis.framing=`, `aldis.job=` (hexadecimal), `aldis.key=` (32 hexadecimal
-    /// digits), `aldis.deadline_ms=` and `aldis.count=`, in any order. What is not named is as in [`DEFAULT`](Self::DEFAULT); of a
-    /// key that is named twice the last value counts.
+    /// digits), `aldis.deadline_ms=` and `aldis.count=`, in any order. What is not named is as in
+    /// [`DEFAULT`](Self::DEFAULT); of a key that is named twice the last value counts.
     ///
     /// ```
     /// use aldis_programs::{Options, Program};
