@@ -85,7 +85,7 @@ pub(super) fn cut<const QUEUE: usize>(
     if QUEUE == 0 || !QUEUE.is_multiple_of(DESCRIPTORS_STEP) || QUEUE > DESCRIPTORS_MAX {
         return Err(Cause::TooBig { len: QUEUE as u64, max: DESCRIPTORS_MAX as u64 });
     }
-    if frame_bytes > FRAME_BYTES_MAX || frame_bytes < MAC_HEADER_BYTES {
+    if !(MAC_HEADER_BYTES..=FRAME_BYTES_MAX).contains(&frame_bytes) {
         return Err(Cause::TooBig { len: frame_bytes as u64, max: FRAME_BYTES_MAX as u64 });
     }
     let taken = memory.stretch(bytes_of(QUEUE, frame_bytes), RING_ALIGN);
