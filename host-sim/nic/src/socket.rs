@@ -9,8 +9,8 @@ use aldis_hal::nic::{LinkState, Mac, Nic, RxFrame, TxFrame};
 use aldis_sys::file::remove_file;
 use aldis_sys::socket::UnixDatagram;
 
-/// Bytes of the addresses and the EtherType, which an MTU does not count.
-const MAC_HEADER_BYTES: usize = 14;
+use crate::MAC_HEADER_BYTES;
+
 /// The longest datagram that is taken in. A card hands up what comes; the layer above it judges the
 /// length.
 const RECEIVE_BYTES: usize = 65_536;

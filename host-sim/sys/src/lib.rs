@@ -16,6 +16,7 @@
 //! | [`mod@file`] | files by their paths, reading and writing |
 //! | [`memory`] | shared memory and mappings |
 //! | [`socket`] | sockets |
+//! | [`interface`] | network interfaces, and sockets and devices of their frames |
 //! | [`event`] | waiting for files and signals |
 //! | [`futex`] | sleeping on words of shared memory, and barriers |
 //! | [`signal`] | signals, to this process and to others |
@@ -37,6 +38,7 @@ pub mod event;
 pub mod fault;
 pub mod file;
 pub mod futex;
+pub mod interface;
 pub mod limits;
 pub mod memory;
 pub mod plan;

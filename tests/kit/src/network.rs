@@ -1,0 +1,68 @@
+//! A network of a test's own: interfaces in a namespace that goes with the last process in it. It
+//! takes no root where the system lets users have namespaces.
+
+use std::ffi::OsStr;
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Two hosts, `left` and `right`, and a cable between their `eth0`.
+pub const HOSTS: &str = "mount -t tmpfs none /run; mkdir /run/netns; ip netns add left; ip netns add right; \
+                         ip link add eth0 netns left type veth peer name eth0 netns right; \
+                         for host in left right; do ip -n $host link set eth0 up; done";
+
+/// Two TAPs on a bridge, `t0` and `t1`.
+pub const TAPS: &str = "ip link add br0 type bridge; ip link set br0 up; \
+                        for tap in t0 t1; do ip tuntap add dev $tap mode tap; ip link set $tap master br0; done";
+
+/// Says to a test that it is inside of its network.
+const INSIDE: &str = "ALDIS_TEST_INSIDE";
+
+/// Two ends of a cable, `v0` and `v1`.
+pub const CABLE: &str = "ip link add v0 type veth peer name v1; ip link set v0 up; ip link set v1 up";
+
+/// Seconds after which a test inside of a network hangs.
+const HANG_S: &str = "60";
+
+/// Commands that every network begins with: no chatter of IPv6 on cables.
+const QUIET: &str = "set -e; ip link set lo up; sysctl -qw net.ipv6.conf.default.disable_ipv6=1 || true";
+
+/// A program in a network that these commands of a shell lay out. `None` where there can be none,
+/// with the reason on standard error.
+pub fn command(layout: &str, program: impl AsRef<OsStr>) -> Option<Command> {
+    static REFUSED: OnceLock<Option<String>> = OnceLock::new();
+    let refused = REFUSED.get_or_init(|| {
+        let tried = Command::new("unshare").args(["-Urnm", "sh", "-ec", CABLE]).output();
+        match tried {
+            Ok(output) if output.status.success() => None,
+            Ok(output) => Some(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+            Err(error) => Some(format!("unshare: {error}")),
+        }
+    });
+    if let Some(reason) = refused {
+        eprintln!("skipped: no network of its own here: {reason}");
+        return None;
+    }
+    let mut command = Command::new("unshare");
+    command.args(["-Urnm", "sh", "-c", &format!("{QUIET}; {layout}; exec \"$@\""), "sh"]);
+    command.arg(program);
+    Some(command)
+}
+
+/// Returns true inside of a network of this layout. Outside it runs the test of this name inside of
+/// one, or says why that was skipped.
+///
+/// # Panics
+/// If the test fails there.
+pub fn is_inside(layout: &str, test: &str) -> bool {
+    if std::env::var_os(INSIDE).is_some() {
+        return true;
+    }
+    let own = std::env::current_exe().expect("the test's own path");
+    let Some(mut command) = command(layout, "timeout") else { return false };
+    command.arg(HANG_S).arg(own).args(["--exact", test, "--nocapture"]).env(INSIDE, "1");
+    let output = command.output().expect("a test in a network of its own");
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let passed = output.status.success() && said[0].contains("1 passed");
+    assert!(passed, "{test} inside of a network: {}\n{}{}", output.status, said[0], said[1]);
+    false
+}
