@@ -21,6 +21,7 @@
 //! | `e1000e` | with feature `e1000e`: a [`Nic`] of Intel's gigabit controllers |
 //! | [`serial`] | a [`Nic`] on any stream of bytes: Ethernet frames over a UART, in COBS |
 //! | [`spi`] | a [`Nic`] on an SPI bus: blocks exchanged both ways at a time, for either side |
+//! | `adapters` | features `smoltcp` and `embassy`: their cards as a [`Nic`], and back |
 //! | [`platform`] | time without an operating system: x86_64, aarch64, riscv64 and Cortex-M |
 //!
 //! [`Nic`]: aldis_hal::Nic
@@ -66,6 +67,8 @@
 #[cfg(test)]
 extern crate std;
 
+#[cfg(any(feature = "embassy", feature = "smoltcp"))]
+pub mod adapters;
 mod aligned;
 #[cfg(all(feature = "auth", not(loom)))]
 pub mod authenticated;

@@ -1,6 +1,6 @@
-//! `Nic`: frames, the contract below an Ethernet transport. Virtio-net, AF_XDP, memif, TAP and the
-//! simulator's wire are `Nic`s; the reliable protocol turns one into a
-//! [`Transport`](crate::Transport).
+//! `Nic`: frames, the contract below an Ethernet transport. Virtio-net, a serial line, an SPI bus,
+//! an interface of Linux (AF_PACKET, TAP) and the simulator's wire are `Nic`s. The reliable
+//! protocol turns one into a [`Transport`](crate::Transport).
 //!
 //! Descriptors are borrowed, after smoltcp's token device: a received frame is read in place and
 //! its descriptor returns to the device when the token drops; a transmit token is a frame of the

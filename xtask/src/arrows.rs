@@ -58,10 +58,11 @@ const HOUSE: &[Floor] = &[
             "aldis-coll",
             "aldis-programs",
             "aldis-records",
+            "aldis-nic",
             "aldis-sys",
         ],
     ),
-    ("aldis-run", &["aldis-coll", "aldis-sys", "aldis-linux"]),
+    ("aldis-run", &["aldis-hal", "aldis-coll", "aldis-sys", "aldis-nic", "aldis-linux"]),
     (
         "aldis-sim",
         &[

@@ -59,6 +59,13 @@ pub enum JoinError {
         /// The reason.
         text: String,
     },
+    /// A rank cannot be reached through a network card.
+    Ethernet {
+        /// The rank: this one.
+        rank: u32,
+        /// The reason.
+        text: String,
+    },
     /// A rank's card does not decode, or introduces another rank.
     Card {
         /// The rank that it should introduce.
@@ -159,6 +166,7 @@ impl fmt::Display for JoinError {
             Self::Inbox { rank, cause } => write!(f, "inbox of rank {rank}: {cause}"),
             Self::Tcp { rank, error } => write!(f, "rank {rank} over TCP: {error}"),
             Self::Verbs { rank, text } => write!(f, "rank {rank} over verbs: {text}"),
+            Self::Ethernet { rank, text } => write!(f, "rank {rank} over ethernet: {text}"),
             Self::Card { rank, found: Some(found) } => {
                 write!(f, "the card of rank {rank} introduces rank {found}")
             }

@@ -20,6 +20,7 @@ use crate::coll_rules::{self, RuleFile};
 use crate::entropy;
 use crate::environment;
 use crate::error::JoinError;
+use crate::ethernet;
 use crate::memory::core_cache_bytes;
 use crate::platform::{HostPlatform, Patience, allowed_cores};
 use crate::pmi::{Client, ManagedRank};
@@ -330,12 +331,17 @@ fn assemble(
     // What an address cannot be: longer than a card has room for.
     card.address = address.iter().copied().take(ADDRESS_BYTES_MAX).collect();
     let cards = exchange(&card)?;
+    let by_frames = cards.iter().filter(|card| card.peer() != me && segments.of(card.peer()).is_none());
+    let addresses = by_frames.map(|card| (card.peer(), &card.address[..]));
+    if let Some((peer, why)) = ethernet::disagreement(&card.address, addresses) {
+        return Err(JoinError::Ethernet { rank: peer.0, text: why });
+    }
     for card in cards.iter().filter(|card| card.peer() != me && segments.of(card.peer()).is_some()) {
         inboxes.attach(card.peer(), card.epoch())?;
     }
     let Node { ranks, cores, .. } = terms.node;
     let patience = match Patience::of(ranks, cores.min(allowed_or_bound(cores, ranks)), reaches_far(terms)) {
-        Patience::SHARED_SOCKETS if is_over_verbs(terms) => Patience::SHARED_DEVICE,
+        Patience::SHARED_SOCKETS if is_over_device(terms) => Patience::SHARED_DEVICE,
         patience => patience,
     };
     // No rank rings for what comes through shared memory.
@@ -362,21 +368,36 @@ pub const STAGING_VARIABLE: &str = "ALDIS_STAGING";
 
 /// Returns true if any messages go by the system or a device.
 fn reaches_far(terms: &Terms) -> bool {
-    terms.tcp.is_some() || is_over_verbs(terms)
+    terms.tcp.is_some() || is_over_device(terms)
 }
 
-/// Returns true if this rank reaches any over verbs: if there are some with which it shares no
-/// memory.
-fn is_over_verbs(terms: &Terms) -> bool {
-    let (Node { ranks, shares_memory, .. }, size) = (terms.node, terms.label.size);
-    let near = if shares_memory { ranks } else { 1 };
-    near < size && transport::wants_verbs()
+/// Returns true if this rank reaches any over verbs or a network card, which wake it.
+fn is_over_device(terms: &Terms) -> bool {
+    has_strangers(terms) && (transport::wants_verbs() || transport::wants_ethernet())
+}
+
+/// Returns true if there are some with which this rank shares no memory.
+const fn has_strangers(terms: &Terms) -> bool {
+    let (_, near) = terms.node.mates_of(terms.label.rank);
+    near < terms.label.size
 }
 
 /// The transport to ranks with which no memory is shared.
 fn far(terms: &Terms, epoch: Epoch, board: &'static StatusBoard) -> Result<Reached, JoinError> {
-    if is_over_verbs(terms) {
-        return transport::over_verbs(PeerId(terms.label.rank), epoch, terms.label.size);
+    let Label { job, rank, size: ranks } = terms.label;
+    if has_strangers(terms) && transport::wants_verbs() {
+        return transport::over_verbs(PeerId(rank), epoch, ranks);
+    }
+    if has_strangers(terms) && transport::wants_ethernet() {
+        let (first, near) = terms.node.mates_of(rank);
+        let mates = first..first.saturating_add(near);
+        return transport::over_ethernet(ethernet::WiredIdentity {
+            job,
+            me: PeerId(rank),
+            epoch,
+            ranks,
+            mates,
+        });
     }
     let mut tcp = listen(terms, epoch)?;
     tcp.note_failures_on(board);

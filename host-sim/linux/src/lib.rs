@@ -33,9 +33,11 @@
 //! | [`arena`] | memory that long messages are sent from with one copy and without the system |
 //! | [`cma`], [`copier`] | copies between processes by the system, and their permissions |
 //! | [`distance`] | how far apart the cores of ranks are, if that is given |
-//! | [`transport`] | loopback, shared memory and TCP, or verbs, put together |
+//! | [`transport`] | loopback, shared memory and TCP, verbs or a card, put together |
 //! | [`cores`] | ranks that are threads of one process |
 //! | [`tcp`] | a rank's connections to ranks of other machines |
+//! | [`network`] | TCP, or frames of a card: one of the two |
+//! | [`ethernet`] | the same over frames of an interface, without TCP/IP |
 //! | `verbs` | the same over RDMA: feature `verbs`, docs/verbs.md |
 //! | [`platform`] | clock, idle policy, entropy, notes |
 //! | [`output`] | what the tools print: all of it, or an error |
@@ -73,9 +75,11 @@ pub mod distance;
 pub mod entropy;
 mod environment;
 mod error;
+pub mod ethernet;
 pub mod job;
 pub mod lazy;
 mod memory;
+pub mod network;
 pub mod output;
 pub mod paged;
 pub mod platform;

@@ -1,5 +1,5 @@
 //! UNSAFE: declares mapped segments as the driver's regions and as arenas. The transport of a rank:
-//! itself, shared memory on its node, TCP or verbs beyond.
+//! itself, shared memory on its node, TCP, verbs or a network card beyond.
 
 mod choice;
 
@@ -20,6 +20,8 @@ use crate::copier::{self, Copier, Window};
 use crate::distance;
 use crate::entropy;
 use crate::error::JoinError;
+use crate::ethernet::{Wired, WiredIdentity};
+use crate::network::Network;
 use crate::platform::HostPlatform;
 use crate::segment::{self, LEAST_BYTES, PAGE_BYTES, Parts, Segment};
 use crate::sleeper;
@@ -30,15 +32,16 @@ use crate::verbs::{Verbs, VerbsConfig};
 /// Shared memory between the ranks of a node, long messages read where they are.
 pub type HostShm = Direct<'static, Shm<'static>, Copier>;
 
-/// The transport to ranks with which no memory is shared: TCP.
+/// The transport to ranks with which no memory is shared: TCP or a network card.
 #[cfg(not(feature = "verbs"))]
-pub type Far = Tcp;
-/// The transport to ranks with which no memory is shared: TCP or verbs; one of them is vacant.
+pub type Far = Network;
+/// The transport to ranks with which no memory is shared: TCP or a network card, or verbs; one of
+/// the two is vacant.
 #[cfg(feature = "verbs")]
-pub type Far = Composite<Tcp, Verbs>;
+pub type Far = Composite<Network, Verbs>;
 
 /// The transport of a rank's messages: to itself through its own memory, to those of its node
-/// through shared memory, to all others over TCP or verbs.
+/// through shared memory, to all others over TCP, verbs or a network card.
 pub type HostTransport = Composite<Loopback<'static>, Composite<HostShm, Far>>;
 
 /// A rank's endpoint on a host.
@@ -50,9 +53,21 @@ pub const VARIABLE: &str = "ALDIS_TRANSPORT";
 /// The values of [`VARIABLE`] by which those with which no memory is shared are reached over verbs.
 const OVER_VERBS: [&str; 2] = ["verbs", "shm-verbs"];
 
+/// The values of [`VARIABLE`] by which they are reached through a network card.
+const OVER_ETHERNET: [&str; 2] = ["ethernet", "shm-ethernet"];
+
 /// Returns true if the launcher wants verbs.
 pub(crate) fn wants_verbs() -> bool {
-    std::env::var(VARIABLE).is_ok_and(|value| OVER_VERBS.contains(&value.as_str()))
+    is_one_of(OVER_VERBS)
+}
+
+/// Returns true if the launcher wants a network card.
+pub(crate) fn wants_ethernet() -> bool {
+    is_one_of(OVER_ETHERNET)
+}
+
+fn is_one_of(values: [&str; 2]) -> bool {
+    std::env::var(VARIABLE).is_ok_and(|value| values.contains(&value.as_str()))
 }
 
 /// The transport to ranks with which no memory is shared, and its bell.
@@ -67,9 +82,22 @@ pub(crate) struct Reached {
 /// TCP for them.
 pub(crate) fn over_tcp(tcp: Tcp) -> Reached {
     let address = tcp.address();
+    let network = if tcp.is_vacant() { Network::Vacant } else { Network::Tcp(tcp) };
+    Reached { far: far(network), address, bell: None }
+}
+
+/// A network card for them.
+pub(crate) fn over_ethernet(who: WiredIdentity) -> Result<Reached, JoinError> {
+    let wired = Wired::open(who)?;
+    let (address, bell) = (wired.address(), wired.bell());
+    Ok(Reached { far: far(Network::Ethernet(wired)), address, bell })
+}
+
+/// This network, and no verbs.
+fn far(network: Network) -> Far {
     #[cfg(feature = "verbs")]
-    let tcp = Composite::new(tcp, Verbs::vacant());
-    Reached { far: tcp, address, bell: None }
+    let network = Composite::new(network, Verbs::vacant());
+    network
 }
 
 /// Verbs for them, which this program does not have.
@@ -86,17 +114,23 @@ pub(crate) fn over_verbs(me: PeerId, epoch: Epoch, ranks: u32) -> Result<Reached
     let opened = Verbs::open(me, epoch, ranks, &config);
     let verbs = opened.map_err(|error| JoinError::Verbs { rank: me.0, text: error.to_string() })?;
     let (address, bell) = (verbs.address(), verbs.bell());
-    Ok(Reached { far: Composite::new(Tcp::vacant(me), verbs), address, bell })
+    Ok(Reached { far: Composite::new(Network::Vacant, verbs), address, bell })
 }
 
 /// The addition to a rank's report of a failure: the calls of the system that have failed here, for
-/// each peer the last.
+/// each peer the last, and what is amiss with its network card.
 pub fn failures(endpoint: &HostEndpoint) -> String {
     let far = endpoint.transport().second().second();
     #[cfg(feature = "verbs")]
     let far = far.first();
     let told = |(peer, failure)| format!("; for {peer}, {failure}");
-    far.failures().map(told).collect()
+    match far {
+        Network::Vacant => String::new(),
+        Network::Tcp(tcp) => tcp.failures().map(told).collect(),
+        Network::Ethernet(wired) => {
+            wired.trouble().map_or_else(String::new, |trouble| format!("; {trouble}"))
+        }
+    }
 }
 
 /// Bytes of a loopback frame and how many there are.

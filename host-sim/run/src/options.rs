@@ -12,6 +12,7 @@ use crate::hosts::{self, Share};
 use crate::programs::ProgramPart;
 use crate::tcp_options::TcpOptions;
 use aldis_linux::coll_rules::{self, Question, RuleFile};
+use aldis_linux::ethernet::{CARD_VARIABLE, CardChoice};
 use aldis_linux::shape::{NODE_RANKS_MAX, NodePlan};
 use aldis_linux::{arena, job, transport};
 
@@ -40,6 +41,12 @@ pub struct Options {
     /// Transport of messages between the ranks
     #[arg(long, value_enum, default_value_t = TransportName::Auto)]
     pub transport: TransportName,
+
+    /// The network card of every rank with --transport ethernet or shm-ethernet: packet:IF, frames
+    /// of an interface, or tap:IF, a TAP for each rank, where %r is the rank's number; with words
+    /// behind commas: udp, mac=interface, patience=SECONDS (docs/cards.md)
+    #[arg(long, value_name = "CARD", env = CARD_VARIABLE)]
+    pub nic: Option<CardChoice>,
 
     /// Hosts to run the ranks on, as ssh knows them, each with :K for K ranks or as many as it must
     /// take; IPv6 addresses in brackets; localhost without ssh; netns:NAME in a network namespace;
@@ -160,6 +167,10 @@ pub enum TransportName {
     Verbs,
     /// Shared memory on a host, RDMA between hosts
     ShmVerbs,
+    /// The network card that --nic names alone, also on one host
+    Ethernet,
+    /// Shared memory on a host, that card between hosts
+    ShmEthernet,
 }
 
 /// The cores on which ranks run.
@@ -200,6 +211,8 @@ const EXAMPLES: &str = r#"Examples:
       over one interface, with ports that a firewall knows, on two connections a pair of ranks
   aldis-run -n 4 --host netns:left,netns:right ./solver
       two nodes in network namespaces of this machine (root)
+  aldis-run -n 4 --host a:2,b:2 --transport shm-ethernet --nic packet:eth1 ./solver
+      frames of eth1 between the two hosts, without TCP/IP (CAP_NET_RAW)
   aldis-run -n 4 --host box1,box2 --ssh "docker exec -i" --agent /opt/aldis-run /opt/solver
       two containers
   aldis-run -n 8 --coll-rules cluster.rules ./solver
@@ -218,7 +231,7 @@ Exit code:
   otherwise 1 when output could not be written, and 141 when its reader had closed it
 
 Environment:
-  aldis-run reads ALDIS_ARENA, ALDIS_COLL_RULES, ALDIS_JOIN_TIMEOUT, ALDIS_TCP_INCLUDE, _EXCLUDE, _FAMILY, _PORTS, _LINKS and _BUFFERS, and
+  aldis-run reads ALDIS_ARENA, ALDIS_COLL_RULES, ALDIS_JOIN_TIMEOUT, ALDIS_NIC, ALDIS_TCP_INCLUDE, _EXCLUDE, _FAMILY, _PORTS, _LINKS and _BUFFERS, and
   ALDIS_TLS_CERT, _KEY, _CA and _NAME, where the option is not given.
   Every rank reads ALDIS_CMA, ALDIS_READ_COST, ALDIS_MAPPED_COST and ALDIS_DISTANCE: how long messages are copied.
   ALDIS_RANK, ALDIS_SIZE and ALDIS_APPNUM (which program, from 0) for scripts, ALDIS_WIREUP_FD for the library.
@@ -268,6 +281,9 @@ impl Options {
                 "--transport shm reaches the ranks of one host, and there are {count}; try --transport auto"
             ));
         }
+        if let Some(text) = self.card_fault() {
+            return Err(text.into());
+        }
         let crowd = shares.iter().map(|share| share.ranks).max().filter(|_| self.uses_tcp(&shares));
         if let Some(text) = crowd.and_then(|ranks| self.tcp.contradiction(ranks)) {
             return Err(text);
@@ -275,11 +291,28 @@ impl Options {
         Ok(shares)
     }
 
+    /// The reason why these options choose no card, if they contradict each other.
+    const fn card_fault(&self) -> Option<&'static str> {
+        let takes_card = matches!(self.transport, TransportName::Ethernet | TransportName::ShmEthernet);
+        match (takes_card, &self.nic) {
+            (true, None) => Some(
+                "--transport ethernet needs a card: --nic packet:IF or tap:IF; `ip link` lists the interfaces",
+            ),
+            (false, Some(_)) => Some(
+                "--nic (or ALDIS_NIC) is for --transport ethernet and shm-ethernet; give one of them too",
+            ),
+            _ => None,
+        }
+    }
+
     /// Returns true if any two ranks of these hosts exchange messages over TCP.
     pub fn uses_tcp(&self, shares: &[Share]) -> bool {
         match self.transport {
             TransportName::Tcp => true,
-            TransportName::Verbs | TransportName::ShmVerbs => false,
+            TransportName::Verbs
+            | TransportName::ShmVerbs
+            | TransportName::Ethernet
+            | TransportName::ShmEthernet => false,
             TransportName::Auto | TransportName::Shm => shares.len() > 1,
         }
     }
@@ -303,7 +336,8 @@ impl Options {
         let own = (coll_rules::TEXT_VARIABLE.into(), rules.into());
         let name = self.transport.to_possible_value().map(|value| value.get_name().to_owned());
         let chosen = (transport::VARIABLE.into(), name.unwrap_or_default().into());
-        self.common.iter().chain(program).cloned().chain([own, chosen]).collect()
+        let card = self.nic.as_ref().map(|card| (CARD_VARIABLE.into(), card.to_string().into()));
+        self.common.iter().chain(program).cloned().chain([own, chosen]).chain(card).collect()
     }
 }
 
@@ -437,7 +471,10 @@ mod tests {
             ("aldis-run -n many prog", "from 1 to 1024"),
             ("aldis-run prog", "-n <N>"),
             ("aldis-run -n 2", "PROGRAM"),
-            ("aldis-run -n 2 --transport pigeon prog", "[possible values: auto, shm, tcp, verbs, shm-verbs]"),
+            (
+                "aldis-run -n 2 --transport pigeon prog",
+                "[possible values: auto, shm, tcp, verbs, shm-verbs, ethernet, shm-ethernet]",
+            ),
             ("aldis-run -n 2 --arena lots prog", "not a number of bytes, such as 256K"),
             ("aldis-run -n 2 --bogus prog", "unexpected argument '--bogus'"),
             ("aldis-run -n 2 --timeout 0 prog", "positive number of seconds"),

@@ -3,11 +3,13 @@
 
 use aldis_kit::outputs::{self, PrintingCall};
 
-const SHORT: [PrintingCall; 4] = [
+const SHORT: [PrintingCall; 6] = [
     (env!("CARGO_BIN_EXE_aldis-run"), "--help"),
     (env!("CARGO_BIN_EXE_aldis-run"), "--version"),
     (env!("CARGO_BIN_EXE_aldis-run"), "--list-algorithms"),
     (env!("CARGO_BIN_EXE_aldis-run"), "--explain-collective allreduce:8:1M"),
+    (env!("CARGO_BIN_EXE_aldis-nic"), "--help"),
+    (env!("CARGO_BIN_EXE_aldis-nic"), "list"),
 ];
 
 #[test]

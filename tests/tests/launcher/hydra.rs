@@ -66,7 +66,7 @@ fn hydra_exits_as_the_job_does() {
     let Some(ended) = play(&format!("-n 2 -genv ALDIS_TRANSPORT pigeon {RANK} rounds")) else { return };
     ended.says(
         1,
-        &["rank 0: cannot join the job: ALDIS_TRANSPORT cannot be \"pigeon\": it is auto, shm, tcp, verbs or shm-verbs"],
+        &["rank 0: cannot join the job: ALDIS_TRANSPORT cannot be \"pigeon\": it is auto, shm, tcp, verbs, shm-verbs, ethernet or shm-ethernet"],
     );
     assert_eq!(ended.err.matches("cannot join").count(), 1, "{ended:#?}");
 }

@@ -6,6 +6,7 @@
 //! launcher's report of what every rank was doing.
 
 mod agents;
+mod cards;
 mod command_line;
 mod copies;
 mod ends;

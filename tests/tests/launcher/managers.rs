@@ -249,7 +249,7 @@ fn environments_that_cannot_be_or_differ_are_named_by_one_rank() {
         ),
         (
             |rank| vec![("ALDIS_TRANSPORT", ["auto", "pigeon"][rank])],
-            "rank 1: cannot join the job: ALDIS_TRANSPORT cannot be \"pigeon\": it is auto, shm, tcp, verbs or shm-verbs",
+            "rank 1: cannot join the job: ALDIS_TRANSPORT cannot be \"pigeon\": it is auto, shm, tcp, verbs, shm-verbs, ethernet or shm-ethernet",
         ),
         (
             |rank| vec![("ALDIS_TCP_LINKS", ["x", "1"][rank])],

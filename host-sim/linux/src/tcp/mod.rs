@@ -101,6 +101,11 @@ pub struct Tcp {
 }
 
 impl Tcp {
+    /// Returns true if it reaches no peer: see [`vacant`](Self::vacant).
+    pub const fn is_vacant(&self) -> bool {
+        self.engine.is_none()
+    }
+
     /// A transport that reaches no peer and costs nothing: of a job whose ranks are all on one
     /// machine.
     pub const fn vacant(me: PeerId) -> Self {

@@ -19,6 +19,10 @@ pub enum TransportChoice {
     Verbs,
     /// Shared memory on a node, RDMA between nodes.
     ShmVerbs,
+    /// A network card alone, also on a node.
+    Ethernet,
+    /// Shared memory on a node, a network card between nodes.
+    ShmEthernet,
 }
 
 impl TransportChoice {
@@ -30,6 +34,8 @@ impl TransportChoice {
             "tcp" => Self::Tcp,
             "verbs" => Self::Verbs,
             "shm-verbs" => Self::ShmVerbs,
+            "ethernet" => Self::Ethernet,
+            "shm-ethernet" => Self::ShmEthernet,
             _ => return None,
         })
     }
@@ -40,12 +46,12 @@ impl TransportChoice {
     /// [`JoinError::Setting`].
     pub(crate) fn from_environment() -> Result<Self, JoinError> {
         let Ok(value) = std::env::var(VARIABLE) else { return Ok(Self::default()) };
-        let why = "it is auto, shm, tcp, verbs or shm-verbs".to_owned();
+        let why = "it is auto, shm, tcp, verbs, shm-verbs, ethernet or shm-ethernet".to_owned();
         Self::parse(&value).ok_or(JoinError::Setting { name: VARIABLE, value, why })
     }
 
     /// Returns true if ranks of a node exchange messages through shared memory.
     pub(crate) const fn shares_memory(self) -> bool {
-        matches!(self, Self::Auto | Self::Shm | Self::ShmVerbs)
+        matches!(self, Self::Auto | Self::Shm | Self::ShmVerbs | Self::ShmEthernet)
     }
 }

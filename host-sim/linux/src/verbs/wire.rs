@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use aldis_drivers::ethernet::{self, Ethernet, EthernetMemory, HEADERS_BYTES, MTU_OVERHEAD_BYTES, PeerRow};
+use aldis_drivers::ethernet::{self, Ethernet, HEADERS_BYTES, MTU_OVERHEAD_BYTES};
 use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Sink, Transport};
 use aldis_protocols::connect::HandshakeSetup;
 use aldis_protocols::reliable;
@@ -16,6 +16,7 @@ use super::nic::{self, DatagramNic, MAC_HEADER_BYTES};
 use super::open_device::OpenDevice;
 use super::sys::{AddressHandle, Datagrams, FlushKey, Slots};
 use super::watch::PollWatch;
+use crate::ethernet::memory;
 
 /// Datagrams that can wait here for each other rank, and how many at most for all.
 const WAITING: u32 = 16;
@@ -166,13 +167,6 @@ impl Wire {
     pub(super) fn here(&self) -> &OpenDevice {
         &self.here
     }
-}
-
-/// Memory for so many peers, for the rest of the process.
-fn memory(others: usize, window: usize, message_bytes: usize) -> Result<EthernetMemory<'static>, Cause> {
-    let (messages, words) = (others * window, others * window * message_bytes / size_of::<u64>());
-    let ring = || (vec![0; words].leak(), vec![0; messages].leak());
-    EthernetMemory::of_slices(vec![PeerRow::EMPTY; others].leak(), [ring(), ring()], window, message_bytes)
 }
 
 impl core::fmt::Debug for Wire {

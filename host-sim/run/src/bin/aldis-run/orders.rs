@@ -34,7 +34,10 @@ pub(crate) fn order(options: &Options, job: JobIdentity, share: &Share, left: Du
         first: share.first,
         ranks: share.ranks,
         per_node: 0,
-        shares_memory: !matches!(options.transport, TransportName::Tcp | TransportName::Verbs),
+        shares_memory: !matches!(
+            options.transport,
+            TransportName::Tcp | TransportName::Verbs | TransportName::Ethernet
+        ),
         arena_bytes: options.arena as u64,
         join_ms: u32::try_from(left.as_millis()).unwrap_or(u32::MAX),
         binding: match options.bind {

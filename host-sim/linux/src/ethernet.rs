@@ -1,0 +1,146 @@
+//! Messages over a network card of this machine: frames of [`Ethernet`](aldis_drivers::ethernet)
+//! through an interface, by a socket of frames or a TAP, and no TCP/IP.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `address` | what a rank's card says of it, and why two do not fit |
+//! | `wire` | the transport on its interface, and looks at whether frames pass |
+//!
+//! # How ranks find each other
+//!
+//! Each has an address on the wire of its own, drawn at random, which the launcher or the process
+//! manager tells the others with its card. So several ranks can be on one interface. What one of
+//! them sends to another of the same interface does not come back from the wire: as soon as it is
+//! introduced to one, it has the system show its frames to those that listen on this side.
+//!
+//! # Faults
+//!
+//! Frames that are lost are repeated, for an hour if need be: a rank that computes answers nobody.
+//! An interface that is down or gone is waited for ([`CardChoice::patience_s`]), then all peers are
+//! lost for [`Cause::Device`]; one whose MTU has become too short loses them at once. The error
+//! that the job ends with says which, and what to do ([`Wired::trouble`]).
+//!
+//! # Bounds
+//!
+//! Messages of [`MESSAGE_BYTES_MAX`] at most, a window of [`WINDOW`] of them to each peer: 93 KiB a
+//! peer with the usual MTU, in pages that are not there before they are used.
+
+mod address;
+mod wire;
+
+use core::ops::Range;
+use std::os::fd::OwnedFd;
+
+use aldis_drivers::ethernet::{Ethernet, EthernetMemory, PeerRow};
+use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Sink};
+use aldis_nic::{CardError, InterfaceNic};
+
+use self::address::WiredAddress;
+use self::wire::InterfaceWire;
+use crate::environment::setting;
+use crate::error::JoinError;
+
+pub use aldis_nic::{CardChoice, CardKind};
+
+/// The variable that names the card: `packet:IF` or `tap:IF`.
+pub const CARD_VARIABLE: &str = "ALDIS_NIC";
+
+/// The cost of a frame through the system on a network of 10 Gbit/s: two calls and a switch's
+/// latency, and 1.2 ns a byte on the wire and to be copied.
+const COST: Cost = Cost { overhead_ns: 1_000, latency_ns: 6_000, per_kib_ns: 1_200 };
+
+/// Frames to a peer that can be under way.
+pub const WINDOW: usize = 32;
+
+/// Bytes of the longest message, whatever the MTU: what one of 9000 carries, and a multiple of 8.
+pub const MESSAGE_BYTES_MAX: usize = 8928;
+
+/// The rank and the job of a transport.
+#[derive(Clone, Debug)]
+pub(crate) struct WiredIdentity {
+    pub(crate) job: u64,
+    pub(crate) me: PeerId,
+    pub(crate) epoch: Epoch,
+    pub(crate) ranks: u32,
+    /// Ranks that are reached through shared memory.
+    pub(crate) mates: Range<u32>,
+}
+
+/// The transport over a card of one rank. See the [module](self).
+#[derive(Debug)]
+pub struct Wired(Box<InterfaceWire>);
+
+impl Wired {
+    /// The transport of a rank on the card that the environment names.
+    pub(crate) fn open(who: WiredIdentity) -> Result<Self, JoinError> {
+        let rank = who.me.0;
+        let missing = || JoinError::Setting {
+            name: CARD_VARIABLE,
+            value: String::new(),
+            why: "it names the card of --transport ethernet: packet:IF or tap:IF".into(),
+        };
+        let choice: CardChoice = setting(CARD_VARIABLE)?.ok_or_else(missing)?;
+        let refused = |text| JoinError::Ethernet { rank, text };
+        Ok(Self(Box::new(InterfaceWire::open(&choice.of_rank(rank), who).map_err(refused)?)))
+    }
+
+    /// Returns the address at which it can be reached, as its card tells.
+    pub fn address(&self) -> Vec<u8> {
+        self.0.address().encode()
+    }
+
+    /// A file that can be read when a frame has come. `None` if the process can have no more files.
+    pub fn bell(&self) -> Option<OwnedFd> {
+        self.0.bell()
+    }
+
+    /// The reason why frames do not pass now, if one is known.
+    pub fn trouble(&self) -> Option<&CardError> {
+        self.0.trouble()
+    }
+
+    /// The transport over frames.
+    #[inline]
+    pub(crate) const fn ethernet(&self) -> &Ethernet<'static, InterfaceNic> {
+        &self.0.ethernet
+    }
+
+    /// The transport over frames, to send by.
+    #[inline]
+    pub(crate) const fn ethernet_mut(&mut self) -> &mut Ethernet<'static, InterfaceNic> {
+        &mut self.0.ethernet
+    }
+
+    pub(crate) fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &[u8]) -> Result<(), Cause> {
+        self.0.introduce(peer, epoch, address)
+    }
+
+    #[inline]
+    pub(crate) fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
+        self.0.poll(budget, now, sink)
+    }
+}
+
+/// The first rank whose address does not fit that of another, and why; `None` for those that are
+/// not reached by a card.
+pub(crate) fn disagreement<'a>(
+    own: &[u8],
+    others: impl Iterator<Item = (PeerId, &'a [u8])>,
+) -> Option<(PeerId, String)> {
+    let own = WiredAddress::decode(own)?;
+    let mut others = others.map(|(rank, address)| {
+        (rank, WiredAddress::decode(address).and_then(|other| own.contradiction(&other)))
+    });
+    others.find_map(|(rank, text)| text.map(|text| (rank, text)))
+}
+
+/// Memory of the transport over frames for so many peers, for the rest of the process.
+pub(crate) fn memory(
+    others: usize,
+    window: usize,
+    message_bytes: usize,
+) -> Result<EthernetMemory<'static>, Cause> {
+    let (messages, words) = (others * window, others * window * message_bytes / size_of::<u64>());
+    let ring = || (vec![0; words].leak(), vec![0; messages].leak());
+    EthernetMemory::of_slices(vec![PeerRow::EMPTY; others].leak(), [ring(), ring()], window, message_bytes)
+}

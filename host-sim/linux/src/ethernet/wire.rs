@@ -1,0 +1,177 @@
+//! The transport over frames on its interface.
+
+use core::fmt;
+use core::num::NonZeroU32;
+use core::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+
+use aldis_drivers::ethernet::header::ETHERTYPE;
+use aldis_drivers::ethernet::{Config, Ethernet, Framing, Udp};
+use aldis_hal::{Cause, Epoch, Instant, PeerId, Sink, Transport};
+use aldis_nic::{CardChoice, CardError, InterfaceNic, local_mac};
+use aldis_protocols::connect::HandshakeSetup;
+use aldis_protocols::reliable::LinkConfig;
+use aldis_sys::file::{dup, read_link, read_to_string};
+use sha2::{Digest, Sha256};
+
+use super::address::WiredAddress;
+use super::{COST, MESSAGE_BYTES_MAX, WINDOW, WiredIdentity, memory};
+use crate::entropy;
+
+/// The EtherType of IPv4, below UDP.
+const ETHERTYPE_IPV4: u16 = 0x0800;
+/// The longest time for which what found no answer waits to be said again. A peer that computes for
+/// long does not answer.
+const RETRY_NS_MAX: u64 = 50_000_000;
+/// The longest time for which a peer may answer nothing: it computes. One that has died is the
+/// launcher's or the process manager's to tell.
+const SILENCE_NS_MAX: u64 = 3600 * 1_000_000_000;
+/// The least time between two looks at the interface.
+const PROBE_NS: u64 = 500_000_000;
+/// The seconds for which an interface may be down or gone.
+const PATIENCE_S: u32 = 60;
+/// The least bytes of a message with which a job makes sense.
+const MESSAGE_BYTES_MIN: usize = 256;
+
+/// A rank's transport on its interface.
+pub(super) struct InterfaceWire {
+    pub(super) ethernet: Ethernet<'static, InterfaceNic>,
+    framing: Framing,
+    message_bytes: u16,
+    place: u64,
+    mates: Range<u32>,
+    /// The time at which the interface was last looked at, and since when no frames have passed.
+    probed: Instant,
+    down_since: Option<Instant>,
+    patience_ns: u64,
+}
+
+impl InterfaceWire {
+    /// Opens the card of this rank.
+    pub(super) fn open(choice: &CardChoice, who: WiredIdentity) -> Result<Self, String> {
+        let WiredIdentity { job, me, epoch, ranks, mates } = who;
+        let random = entropy::random().map_err(|error| error.to_string())?;
+        let ethertype = if choice.is_udp { ETHERTYPE_IPV4 } else { ETHERTYPE };
+        let nic = InterfaceNic::open(choice, local_mac(random), Some(ethertype));
+        let nic = nic.map_err(|error| error.to_string())?;
+        let framing = if choice.is_udp { Framing::Udp(Udp::of_rank(me.0)) } else { Framing::Ethernet };
+        let mtu = aldis_hal::Nic::mtu(&nic);
+        let message_bytes = mtu.saturating_sub(framing.mtu_overhead_bytes()).min(MESSAGE_BYTES_MAX) & !7;
+        if message_bytes < MESSAGE_BYTES_MIN {
+            let (interface, need) = (&choice.interface, MESSAGE_BYTES_MIN + framing.mtu_overhead_bytes());
+            return Err(format!(
+                "the MTU of {interface} is {mtu}; ip link set {interface} mtu {need} or more"
+            ));
+        }
+        let place = place(nic.index());
+        let others = ranks.saturating_sub(1).max(1) as usize;
+        let refused = |cause: Cause| format!("{choice}: {cause}");
+        let memory = memory(others, WINDOW, message_bytes).map_err(refused)?;
+        let ethernet = Ethernet::new(nic, memory, config(job, me, epoch, framing)).map_err(refused)?;
+        let patience_s = choice.patience_s.map_or(PATIENCE_S, NonZeroU32::get);
+        Ok(Self {
+            ethernet,
+            framing,
+            message_bytes: message_bytes as u16,
+            place,
+            mates,
+            probed: Instant(0),
+            down_since: None,
+            patience_ns: u64::from(patience_s) * 1_000_000_000,
+        })
+    }
+
+    /// Returns the address of this rank.
+    pub(super) fn address(&self) -> WiredAddress {
+        WiredAddress {
+            is_udp: matches!(self.framing, Framing::Udp(_)),
+            message_bytes: self.message_bytes,
+            place: self.place,
+            station: self.ethernet.address().to_vec(),
+        }
+    }
+
+    /// Introduces this life of `peer`, at this address.
+    pub(super) fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &[u8]) -> Result<(), Cause> {
+        // Those with which memory is shared need no frames.
+        let address = WiredAddress::decode(address).filter(|_| !self.mates.contains(&peer.0));
+        let address = address.ok_or(Cause::Unreachable)?;
+        if address.place == self.place {
+            self.ethernet.nic_mut().share().map_err(|_| Cause::Device)?;
+        }
+        self.ethernet.introduce(peer, epoch, &address.station)
+    }
+
+    /// A file that can be read when a frame has come.
+    pub(super) fn bell(&self) -> Option<OwnedFd> {
+        dup(self.ethernet.nic().as_fd()).ok()
+    }
+
+    pub(super) const fn trouble(&self) -> Option<&CardError> {
+        self.ethernet.nic().trouble()
+    }
+
+    /// See [`Transport::poll`].
+    #[inline]
+    pub(super) fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
+        let found = self.ethernet.poll(budget, now, sink);
+        if found == 0 && now.since(self.probed) >= PROBE_NS {
+            self.probe(now);
+        }
+        found
+    }
+
+    /// Looks at the interface. One that carries no frames is waited for, for a while.
+    #[cold]
+    fn probe(&mut self, now: Instant) {
+        self.probed = now;
+        let cause = match self.ethernet.nic_mut().probe() {
+            None => {
+                self.down_since = None;
+                return;
+            }
+            Some(&CardError::Mtu { was, now, .. }) => Cause::TooBig { len: was.into(), max: now.into() },
+            Some(_) => {
+                let since = *self.down_since.get_or_insert(now);
+                if now.since(since) < self.patience_ns {
+                    return;
+                }
+                Cause::Device
+            }
+        };
+        self.ethernet.abandon(cause);
+    }
+}
+
+impl fmt::Debug for InterfaceWire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InterfaceWire").field("card", self.ethernet.nic().choice()).finish_non_exhaustive()
+    }
+}
+
+/// The settings of the transport over frames: no peer is asked whether it lives, as a rank that
+/// computes does not answer.
+fn config(job: u64, me: PeerId, epoch: Epoch, framing: Framing) -> Config {
+    let standard = Config::new(me, epoch, job, COST);
+    let connect =
+        HandshakeSetup { retry_max_ns: RETRY_NS_MAX, deadline_ns: SILENCE_NS_MAX, ..standard.connect };
+    let link = LinkConfig {
+        rto_max_ns: RETRY_NS_MAX,
+        silence_ns: 0,
+        give_up_ns: SILENCE_NS_MAX,
+        ..LinkConfig::DEFAULT
+    };
+    Config { connect, link, framing, ..standard }
+}
+
+/// A number that processes have in common which see the same interface: the machine since it was
+/// started, its network, and the interface's number. One of this process's own where `/proc` does
+/// not tell.
+fn place(interface: u32) -> u64 {
+    let boot = read_to_string("/proc/sys/kernel/random/boot_id").ok();
+    let network = read_link("/proc/self/ns/net").ok();
+    let Some((boot, network)) = boot.zip(network) else { return entropy::distinct() };
+    let text = format!("{} {} {interface}", boot.trim_end(), network.display());
+    let digest: [u8; 32] = Sha256::digest(text.as_bytes()).into();
+    digest.first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
+}

@@ -1,0 +1,75 @@
+//! The interfaces of this machine.
+
+use core::error::Error;
+use core::fmt::Write;
+
+use aldis_hal::nic::Mac;
+use aldis_nic::{CardChoice, CardKind};
+use aldis_sys::file::{AccessFlags, access};
+use aldis_sys::interface::{IFF_RUNNING, IFF_UP, TUN_DEVICE, interface, interface_names};
+use serde_json::json;
+
+use crate::station::{BenchStation, WrittenMac};
+
+/// An interface, and whether a job can use it.
+struct ListedCard {
+    name: String,
+    state: &'static str,
+    mtu: u32,
+    mac: String,
+    /// The reason why it cannot be used, with what to do.
+    refused: Option<String>,
+}
+
+/// Lists them.
+pub(crate) fn run(as_json: bool) -> Result<String, Box<dyn Error>> {
+    let names = interface_names().map_err(|errno| format!("if_nameindex failed: {}", errno.desc()))?;
+    let all: Vec<ListedCard> = names.into_iter().filter_map(describe).collect();
+    let taps = access(TUN_DEVICE, AccessFlags::R_OK | AccessFlags::W_OK);
+    let no_taps = taps.err().map(|errno| format!("{TUN_DEVICE}: {}", errno.desc()));
+    if as_json {
+        let cards = all.iter().map(|one| {
+            json!({
+                "card": format!("packet:{}", one.name), "state": one.state, "mtu": one.mtu,
+                "mac": one.mac, "refused": one.refused,
+            })
+        });
+        return Ok(json!({"cards": Vec::from_iter(cards), "taps_refused": no_taps}).to_string());
+    }
+    let width = all.iter().map(|one| one.name.len() + 7).max().unwrap_or(0).max(4);
+    let mut text = format!("{:width$}  {:10}  {:>5}  {:17}  usable", "card", "state", "MTU", "address");
+    for ListedCard { name, state, mtu, mac, refused } in &all {
+        let card = format!("packet:{name}");
+        let usable = refused.as_ref().map_or_else(|| "yes".into(), |reason| format!("no: {reason}"));
+        write!(text, "\n{card:width$}  {state:10}  {mtu:>5}  {mac}  {usable}")?;
+    }
+    let usable =
+        no_taps.map_or_else(|| "yes, of one's own (docs/cards.md)".into(), |reason| format!("no: {reason}"));
+    write!(text, "\n{:width$}  {:10}  {:>5}  {:17}  {usable}", "tap:IF", "-", "-", "-")?;
+    Ok(text)
+}
+
+/// An interface that may be gone by now.
+fn describe(name: String) -> Option<ListedCard> {
+    let state = interface(&name).ok()?;
+    let choice = CardChoice {
+        kind: CardKind::Packet,
+        interface: name.clone(),
+        has_interface_mac: false,
+        is_udp: false,
+        patience_s: None,
+    };
+    let refused = BenchStation::open(&choice).err().map(|error| error.to_string());
+    let words = match (state.has(IFF_UP), state.has(IFF_RUNNING)) {
+        (false, _) => "down",
+        (true, false) => "no carrier",
+        (true, true) => "up",
+    };
+    Some(ListedCard {
+        name,
+        state: words,
+        mtu: state.mtu,
+        mac: WrittenMac(Mac(state.mac)).to_string(),
+        refused,
+    })
+}

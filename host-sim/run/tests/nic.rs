@@ -1,0 +1,60 @@
+//! `aldis-nic` as its users call it, in networks of the tests' own.
+
+use std::process::{Command, Output};
+
+use aldis_kit::network::{CABLE, command};
+
+const NIC: &str = env!("CARGO_BIN_EXE_aldis-nic");
+
+/// Runs it in a network of this layout. `None` where there can be none.
+fn inside(layout: &str, line: &str) -> Option<(Option<i32>, String)> {
+    command(layout, NIC).map(|mut command| told(command.args(line.split_whitespace()).output().unwrap()))
+}
+
+/// Returns the exit code, and all that was said.
+fn told(output: Output) -> (Option<i32>, String) {
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    (output.status.code(), said.concat())
+}
+
+#[test]
+fn cards_are_listed_with_why_one_cannot_be_used() {
+    let Some((code, text)) = inside(&format!("{CABLE}; ip link set v1 down"), "list") else { return };
+    assert_eq!(code, Some(0), "{text}");
+    let line = |card: &str| text.lines().find(|line| line.starts_with(card)).unwrap_or_default();
+    assert!(line("packet:v1 ").contains("no: v1 is down; bring it up: ip link set v1 up"), "{text}");
+    assert!(line("packet:lo ").ends_with("yes") && line("tap:IF ").contains("yes"), "{text}");
+    let (_, text) = inside(CABLE, "list --json").unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let cards = json["cards"].as_array().unwrap();
+    let v0 = cards.iter().find(|card| card["card"] == "packet:v0").unwrap();
+    assert!(v0["refused"].is_null() && v0["mtu"] == 1500, "{text}");
+}
+
+#[test]
+fn a_bench_measures_what_comes_back() {
+    let line = "bench packet:v0 packet:v1 --rounds 100 --seconds 0.2 --size 200 --json";
+    let Some((code, text)) = inside(CABLE, line) else { return };
+    assert_eq!(code, Some(0), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(json["rounds"].as_u64() > Some(50) && json["frames_per_second"].as_f64() > Some(10.0), "{text}");
+    let trip = &json["round_trip_ns"];
+    assert!(trip["p1"].as_u64() <= trip["median"].as_u64() && trip["median"].as_u64() > Some(0), "{text}");
+    let (code, text) = inside(CABLE, "bench packet:v0 packet:v1 --rounds 50 --seconds 0.1").unwrap();
+    assert!(
+        code == Some(0) && text.contains("round trip  median ") && text.contains("frames/s each way"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_cannot_be_measured_is_told() {
+    let Some((code, text)) = inside(CABLE, "bench packet:v0 --size 1515") else { return };
+    assert!(code == Some(1) && text.contains("--size is 64 to 1514 on packet:v0"), "{text}");
+    let (code, text) = inside(CABLE, "bench packet:v0").unwrap();
+    assert!(code == Some(1) && text.contains("no echo answers on packet:v0; start one"), "{text}");
+    let (code, text) = inside(CABLE, "echo packet:v0 --seconds 0.1").unwrap();
+    assert!(code == Some(0) && text.contains("packet:v0: 0 frames answered"), "{text}");
+    let (code, text) = told(Command::new(NIC).args(["echo", "eth0"]).output().unwrap());
+    assert!(code == Some(2) && text.contains("packet:IF or tap:IF"), "{text}");
+}
