@@ -238,7 +238,7 @@ fn a_device_that_is_none_is_refused() {
     let device = FakeDevice::new();
     let made = |bytes, frame_bytes| TestCard::new(device.clone(), memory(bytes), frame_bytes).map(drop);
     let enough = bytes_needed(QUEUE, FRAME_BYTES);
-    assert_eq!(made(enough - 128, FRAME_BYTES), Err(Cause::Full(Resource::DeviceMemory)));
+    assert_eq!(made(enough - 129, FRAME_BYTES), Err(Cause::Full(Resource::DeviceMemory)));
     assert_eq!(made(0, FRAME_BYTES), Err(Cause::Full(Resource::DeviceMemory)));
     assert_eq!(made(1 << 20, 9_231), Err(Cause::TooBig { len: 9_231, max: 9_230 }));
     assert_eq!(made(1 << 20, 9_230), Ok(()));
@@ -275,7 +275,7 @@ fn registers_end_where_they_end() {
     // SAFETY: memory that nothing else uses will do for registers that do nothing.
     let mut registers = unsafe { MappedRegisters::new(core::ptr::NonNull::from(registers).cast(), 16) };
     for at in [0, 4, 12, 16, 20, 2, u32::MAX - 3] {
-        registers.write(at, 7 + at);
+        registers.write(at, at.wrapping_add(7));
     }
     let read = [0, 4, 8, 12, 16, 2, u32::MAX - 3].map(|at| registers.read(at));
     assert_eq!(read, [7, 11, 0, 19, NOTHING, NOTHING, NOTHING]);
