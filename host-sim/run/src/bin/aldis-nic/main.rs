@@ -1,5 +1,5 @@
 //! `aldis-nic`: which network cards a machine has for jobs, and what they carry: [`list`], [`echo`]
-//! and [`bench`] are its commands.
+//! and [`mod@bench`] are its commands.
 
 mod bench;
 mod cli;
