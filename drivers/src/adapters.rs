@@ -18,10 +18,8 @@
 //! nothing, and [`ForeignNic`] takes no wake-up from a driver.
 
 use aldis_hal::copy::copy;
-use aldis_hal::nic::{LinkState, Mac, Offload, RxFrame, TxFrame};
+use aldis_hal::nic::{LinkState, MAC_HEADER_BYTES, Mac, Offload, RxFrame, TxFrame};
 use aldis_hal::{Cause, Nic};
-
-use crate::ethernet::header::MAC_HEADER_BYTES;
 
 #[cfg(feature = "embassy")]
 mod embassy;
@@ -102,16 +100,6 @@ impl<'m, D: ForeignDevice> ForeignNic<'m, D> {
     }
 }
 
-/// A frame that was copied from a device.
-#[derive(Debug)]
-pub struct ForeignFrame<'a>(&'a [u8]);
-
-impl RxFrame for ForeignFrame<'_> {
-    fn bytes(&self) -> &[u8] {
-        self.0
-    }
-}
-
 /// A frame to be copied to a device.
 #[derive(Debug)]
 pub struct ForeignSend<'a, D> {
@@ -131,7 +119,7 @@ impl<D: ForeignDevice> TxFrame for ForeignSend<'_, D> {
 
 impl<D: ForeignDevice> Nic for ForeignNic<'_, D> {
     type Rx<'a>
-        = ForeignFrame<'a>
+        = &'a [u8]
     where
         Self: 'a;
     type Tx<'a>
@@ -139,13 +127,13 @@ impl<D: ForeignDevice> Nic for ForeignNic<'_, D> {
     where
         Self: 'a;
 
-    fn receive(&mut self) -> Option<ForeignFrame<'_>> {
+    fn receive(&mut self) -> Option<&[u8]> {
         match self.device.receive(self.received) {
             None => {
                 self.link = self.device.link();
                 None
             }
-            Some(len) => self.received.get(..len).map(ForeignFrame),
+            Some(len) => self.received.get(..len),
         }
     }
 
@@ -182,7 +170,7 @@ impl ChecksumsDone {
     const NONE: Self = Self { on_transmit: false, on_receive: false };
 }
 
-/// What a device takes over.
+/// Returns the checksums that a device takes over.
 fn offload(ipv4: ChecksumsDone, udp: ChecksumsDone) -> Offload {
     let mut offload = Offload::empty();
     offload.set(Offload::IPV4_TX, ipv4.on_transmit);

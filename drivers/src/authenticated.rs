@@ -37,7 +37,7 @@
 use core::fmt;
 
 use aldis_hal::Nic;
-use aldis_hal::nic::{LinkState, Mac, Offload, RxFrame, TxFrame};
+use aldis_hal::nic::{LinkState, MAC_HEADER_BYTES, Mac, Offload, RxFrame, TxFrame};
 use siphasher::sip128::SipHasher24;
 
 /// Bytes of a frame's tag, by which the MTU is less.
@@ -45,8 +45,6 @@ pub const TAG_BYTES: usize = 16;
 /// The least length of a frame without its check sequence. A shorter one would be padded by the
 /// device, behind its tag.
 const FRAME_BYTES_MIN: usize = 60;
-/// Bytes of the addresses and the EtherType, which an MTU does not count.
-const MAC_HEADER_BYTES: usize = 14;
 
 /// The key that all ranks of a job have, and nobody else.
 #[derive(Clone, Copy)]

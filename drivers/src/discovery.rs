@@ -107,11 +107,11 @@
 
 use core::fmt;
 
-use aldis_hal::nic::{LinkState, Mac, Offload, RxFrame, TxFrame};
+use aldis_hal::nic::{LinkState, MAC_HEADER_BYTES, Mac, Offload, RxFrame, TxFrame};
 use aldis_hal::{Cause, Instant, Nic, PeerId};
 use aldis_protocols::discovery::{MESSAGE_BYTES_MAX, REPLIES_MAX, Roster};
 
-use crate::ethernet::header::{DISCOVERY_SUBTYPE, MAC_HEADER_BYTES};
+use crate::ethernet::header::DISCOVERY_SUBTYPE;
 use crate::ethernet::transmit::fill;
 use crate::ethernet::{Framing, Port, Station};
 

@@ -57,7 +57,7 @@
 //!
 //! # Limits
 //!
-//! One pair of rings, of a multiple of 8 descriptors up to 4096; frames of up to 9,230 bytes;
+//! A single pair of rings, of a multiple of 8 descriptors up to 4096; frames of up to 9,230 bytes;
 //! memory is [`bytes_needed`]. No checksum offload and no VLAN tags.
 
 mod card;

@@ -40,10 +40,20 @@ bitflags! {
 
 defmt_bits!(Offload);
 
+/// Bytes of the addresses and the EtherType, which an [MTU](Nic::mtu) does not count.
+pub const MAC_HEADER_BYTES: usize = 14;
+
 /// A received frame, without preamble and check sequence. Dropping it returns the descriptor.
 pub trait RxFrame {
     /// The frame from the destination address on.
     fn bytes(&self) -> &[u8];
+}
+
+/// A frame that lies in memory of the device's driver, whose descriptor is free when it is read.
+impl RxFrame for &[u8] {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
 }
 
 /// A frame to be sent. Dropping it without [`send`](Self::send) returns the descriptor and sends
@@ -68,7 +78,8 @@ pub trait Nic {
 
     /// The next received frame, if one is there.
     fn receive(&mut self) -> Option<Self::Rx<'_>>;
-    /// A frame of `len` bytes to fill, if a descriptor is free and `len` is at most MTU + 14.
+    /// A frame of `len` bytes to fill, if a descriptor is free and `len` is at most MTU and
+    /// [`MAC_HEADER_BYTES`].
     fn transmit(&mut self, len: usize) -> Option<Self::Tx<'_>>;
     /// The largest payload of a frame, in bytes.
     fn mtu(&self) -> usize;

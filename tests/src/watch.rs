@@ -1,4 +1,4 @@
-//! What the ranks of a job in this process know of each other: who is over, who has failed, and who
+//! The knowledge that the ranks of a job in one process share: who is over, who has failed, and who
 //! hangs.
 
 use core::any::Any;

@@ -2,12 +2,12 @@
 
 use core::fmt;
 
-use aldis_hal::nic::{LinkState, Mac, RxFrame, TxFrame};
+use aldis_hal::nic::{LinkState, MAC_HEADER_BYTES, Mac, RxFrame, TxFrame};
 use aldis_hal::{Cause, Nic};
 
 use super::memory::DeviceMemory;
 use super::registers::{CardRegisters, NOTHING, bits, offset};
-use super::ring::{self, END_OF_FRAME, MAC_HEADER_BYTES, Ring, Written};
+use super::ring::{self, END_OF_FRAME, Ring, Written};
 
 /// Looks at a register before the device is given up: a reset takes microseconds, and reading the
 /// address from the device's own memory some milliseconds, of which each look takes one
@@ -96,7 +96,9 @@ impl<R: CardRegisters, const QUEUE: usize> E1000e<R, QUEUE> {
             [(offset::RECEIVE_RING, self.incoming.address), (offset::TRANSMIT_RING, self.outgoing.address)];
         for (registers, address) in rings {
             let [low, high] = [address as u32, (address >> 32) as u32];
-            for (at, value) in [(0, low), (4, high), (8, Ring::<QUEUE>::BYTES), (HEAD, 0), (TAIL, 0)] {
+            for (at, value) in
+                [(0, low), (4, high), (8, Ring::<QUEUE>::BYTES), (offset::HEAD, 0), (offset::TAIL, 0)]
+            {
                 self.registers.write(registers + at, value);
             }
         }
@@ -108,7 +110,7 @@ impl<R: CardRegisters, const QUEUE: usize> E1000e<R, QUEUE> {
         let send = bits::TRANSMIT_ENABLE | bits::PAD_SHORT | bits::RETRIES | bits::COLLISION_DISTANCE;
         self.registers.write(offset::TRANSMIT_CONTROL, send);
         // All but one are the device's: a tail at the head says that none is.
-        self.registers.write(offset::RECEIVE_RING + TAIL, QUEUE as u32 - 1);
+        self.registers.write(offset::RECEIVE_RING + offset::TAIL, QUEUE as u32 - 1);
     }
 
     /// The descriptor and the length of the next frame that is whole.
@@ -130,9 +132,9 @@ impl<R: CardRegisters, const QUEUE: usize> E1000e<R, QUEUE> {
     fn whole(&mut self, written: Written) -> Option<usize> {
         let Written { len, status, errors } = written;
         let ends = status & END_OF_FRAME != 0;
-        let (is_rest, is_whole) = (core::mem::replace(&mut self.is_rest, !ends), ends);
+        let is_rest = core::mem::replace(&mut self.is_rest, !ends);
         let fits = (MAC_HEADER_BYTES..=self.frame_bytes).contains(&len);
-        if !is_rest && is_whole && errors == 0 && fits {
+        if ends && !is_rest && errors == 0 && fits {
             return Some(len);
         }
         if ends {
@@ -145,7 +147,7 @@ impl<R: CardRegisters, const QUEUE: usize> E1000e<R, QUEUE> {
     fn give_back(&mut self, at: u16) {
         self.incoming.write(at, 0);
         Ring::<QUEUE>::publish();
-        self.registers.write(offset::RECEIVE_RING + TAIL, at.into());
+        self.registers.write(offset::RECEIVE_RING + offset::TAIL, at.into());
     }
 
     /// Takes back the buffers of frames that were sent: `QUEUE - 1` at most.
@@ -155,10 +157,6 @@ impl<R: CardRegisters, const QUEUE: usize> E1000e<R, QUEUE> {
         }
     }
 }
-
-/// Offsets of a ring's head and tail from its first register.
-const HEAD: u32 = 0x10;
-const TAIL: u32 = 0x18;
 
 /// Resets the device, without interrupts.
 fn reset<R: CardRegisters>(registers: &mut R) -> Result<(), Cause> {
@@ -290,7 +288,7 @@ impl<R: CardRegisters, const QUEUE: usize> TxFrame for E1000eTx<'_, R, QUEUE> {
         card.next_out = Ring::<QUEUE>::after(card.next_out);
         card.counters.sent = card.counters.sent.wrapping_add(1);
         Ring::<QUEUE>::publish();
-        card.registers.write(offset::TRANSMIT_RING + TAIL, card.next_out.into());
+        card.registers.write(offset::TRANSMIT_RING + offset::TAIL, card.next_out.into());
     }
 }
 

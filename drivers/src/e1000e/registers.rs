@@ -109,9 +109,12 @@ pub(super) mod offset {
     pub(crate) const RECEIVE_CONTROL: u32 = 0x0100;
     pub(crate) const TRANSMIT_CONTROL: u32 = 0x0400;
     pub(crate) const TRANSMIT_GAP: u32 = 0x0410;
-    /// A ring's address, its upper half, bytes, head and tail follow: at 0, 4, 8, 0x10 and 0x18.
+    /// The registers of a ring: its address in two halves and its bytes, and from there its head
+    /// and its tail.
     pub(crate) const RECEIVE_RING: u32 = 0x2800;
     pub(crate) const TRANSMIT_RING: u32 = 0x3800;
+    pub(crate) const HEAD: u32 = 0x10;
+    pub(crate) const TAIL: u32 = 0x18;
     pub(crate) const MULTICAST_TABLE: u32 = 0x5200;
     pub(crate) const MULTICAST_WORDS: u32 = 128;
     pub(crate) const ADDRESS_LOW: u32 = 0x5400;

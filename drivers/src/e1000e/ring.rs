@@ -4,6 +4,7 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{Ordering, fence};
 
+use aldis_hal::nic::MAC_HEADER_BYTES;
 use aldis_hal::{Cause, Resource};
 
 use super::memory::DeviceMemory;
@@ -18,8 +19,6 @@ const DESCRIPTORS_STEP: usize = 8;
 
 /// The longest frame without its check sequence: what the 82574 receives at most.
 pub(super) const FRAME_BYTES_MAX: usize = 9_230;
-/// Bytes of the addresses and the EtherType, which an MTU does not count.
-pub(super) const MAC_HEADER_BYTES: usize = 14;
 
 /// Of a descriptor's status: the device is done with it, and the frame ends in it.
 pub(super) const DONE: u8 = 1 << 0;

@@ -21,8 +21,6 @@ const QUEUE: usize = 8;
 const FRAME_BYTES: usize = 1514;
 /// The device finds memory so far from where the program does, as behind an IOMMU.
 const MOVED: u64 = 0x10_0000_0000;
-const HEAD: u32 = 0x10;
-const TAIL: u32 = 0x18;
 
 /// Whole, and as it was sent.
 const GOOD: [u8; 2] = [3, 0];
@@ -89,13 +87,13 @@ impl DeviceState {
 
     /// The next descriptor of a ring that is the device's, and its buffer.
     fn next(&mut self, ring: u32) -> Option<(*mut [u64; 2], *mut u8)> {
-        let (head, tail) = (self.get(ring + HEAD), self.get(ring + TAIL));
+        let (head, tail) = (self.get(ring + offset::HEAD), self.get(ring + offset::TAIL));
         if head == tail {
             return None;
         }
         let start = u64::from(self.get(ring)) | u64::from(self.get(ring + 4)) << 32;
         let count = self.get(ring + 8) / 16;
-        self.registers.insert(ring + HEAD, (head + 1) % count);
+        self.registers.insert(ring + offset::HEAD, (head + 1) % count);
         let descriptor =
             with_exposed_provenance_mut::<[u64; 2]>((start - MOVED) as usize + 16 * head as usize);
         // SAFETY: the card has said that its ring is there, and left this descriptor to the device.
@@ -139,7 +137,7 @@ impl CardRegisters for FakeDevice {
         if at == offset::CONTROL && value & bits::SET_LINK_UP != 0 {
             state.registers.insert(offset::STATUS, bits::LINK_UP);
         }
-        if at == offset::TRANSMIT_RING + TAIL
+        if at == offset::TRANSMIT_RING + offset::TAIL
             && state.get(offset::TRANSMIT_CONTROL) & bits::TRANSMIT_ENABLE != 0
         {
             state.send();

@@ -3,11 +3,11 @@
 use core::fmt;
 use core::ops::Deref;
 
-use aldis_hal::nic::{Mac, Offload};
+use aldis_hal::nic::{MAC_HEADER_BYTES, Mac, Offload};
 use aldis_protocols::reliable::FRAME_BYTES;
 use zerocopy::IntoBytes;
 
-use super::header::{EthernetHeader, Foreign, HEADER_BYTES, MAC_HEADER_BYTES};
+use super::header::{EthernetHeader, Foreign, HEADER_BYTES};
 use super::udp::{Datagram, UDP_HEADER_BYTES};
 
 /// An IPv4 address.

@@ -25,8 +25,6 @@ pub const DISCOVERY_SUBTYPE: u8 = 0xA2;
 /// The version of this header.
 pub const HEADER_VERSION: u8 = 1;
 
-/// Bytes of the addresses and the EtherType, which a device's MTU does not count.
-pub const MAC_HEADER_BYTES: usize = 14;
 /// Bytes in front of the reliable protocol's frame.
 pub const HEADER_BYTES: usize = 16;
 

@@ -141,4 +141,4 @@ pub const HEADERS_BYTES: usize = header::HEADER_BYTES + FRAME_BYTES;
 
 /// The header bytes that an MTU counts: a message takes a device whose MTU is this much longer. See
 /// [`Framing::mtu_overhead_bytes`].
-pub const MTU_OVERHEAD_BYTES: usize = HEADERS_BYTES - header::MAC_HEADER_BYTES;
+pub const MTU_OVERHEAD_BYTES: usize = HEADERS_BYTES - aldis_hal::nic::MAC_HEADER_BYTES;

@@ -16,12 +16,12 @@
 //! fragments are not put together (RFC 6864, 4.1, lets the identification be anything then).
 //! Options of IPv4 are not expected.
 
-use aldis_hal::nic::{Mac, Offload};
+use aldis_hal::nic::{MAC_HEADER_BYTES, Mac, Offload};
 use zerocopy::big_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::framing::{Ipv4, Station};
-use super::header::{Foreign, HEADER_VERSION, MAC_HEADER_BYTES};
+use super::header::{Foreign, HEADER_VERSION};
 
 /// Bytes in front of the reliable protocol's frame.
 pub const UDP_HEADER_BYTES: usize = 48;

@@ -65,4 +65,4 @@ mod nic;
 #[cfg(not(loom))]
 mod tests;
 
-pub use nic::{SerialCounters, SerialMemory, SerialNic, SerialRx, SerialStorage, SerialTx};
+pub use nic::{SerialCounters, SerialMemory, SerialNic, SerialStorage, SerialTx};

@@ -2,12 +2,11 @@
 
 use core::fmt;
 
-use aldis_hal::nic::{LinkState, Mac, Nic, RxFrame, TxFrame};
+use aldis_hal::nic::{LinkState, MAC_HEADER_BYTES, Mac, Nic, TxFrame};
 use embedded_io::{Read, ReadReady, Write, WriteReady};
 
 use super::cobs::{self, DELIMITER, Damage, Decoder, Encoder};
 use crate::aligned::Aligned;
-use crate::ethernet::header::MAC_HEADER_BYTES;
 
 /// Bytes that are read or written at once.
 const CHUNK_BYTES: usize = 32;
@@ -227,7 +226,7 @@ impl<'m, S: Read + ReadReady + Write + WriteReady> SerialNic<'m, S> {
 
 impl<'m, S: Read + ReadReady + Write + WriteReady> Nic for SerialNic<'m, S> {
     type Rx<'a>
-        = SerialRx<'a>
+        = &'a [u8]
     where
         Self: 'a;
     type Tx<'a>
@@ -235,10 +234,10 @@ impl<'m, S: Read + ReadReady + Write + WriteReady> Nic for SerialNic<'m, S> {
     where
         Self: 'a;
 
-    fn receive(&mut self) -> Option<SerialRx<'_>> {
+    fn receive(&mut self) -> Option<&[u8]> {
         self.push();
         let len = self.next_frame()?;
-        self.memory.incoming.get(..len).map(SerialRx)
+        self.memory.incoming.get(..len)
     }
 
     fn transmit(&mut self, len: usize) -> Option<SerialTx<'_, 'm, S>> {
@@ -260,16 +259,6 @@ impl<'m, S: Read + ReadReady + Write + WriteReady> Nic for SerialNic<'m, S> {
     /// Always up: a line says nothing of who is at its other end.
     fn link(&self) -> LinkState {
         LinkState::Up
-    }
-}
-
-/// A frame in the memory that it came to.
-#[derive(Debug)]
-pub struct SerialRx<'a>(&'a [u8]);
-
-impl RxFrame for SerialRx<'_> {
-    fn bytes(&self) -> &[u8] {
-        self.0
     }
 }
 

@@ -95,5 +95,5 @@ mod tests;
 
 pub use block::{BlockHeader, HEADER_BYTES};
 pub use exchange::{FrameExchange, SpiCounters};
-pub use nic::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, SpiMemory, SpiNic, SpiRx, SpiStorage, SpiTx};
+pub use nic::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, SpiMemory, SpiNic, SpiStorage, SpiTx};
 pub use side::{BlockPort, Controller, NoPin, Peripheral, Side};

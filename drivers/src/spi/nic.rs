@@ -3,13 +3,12 @@
 use core::fmt;
 
 use aldis_hal::Cause;
-use aldis_hal::nic::{LinkState, Mac, Nic, RxFrame, TxFrame};
+use aldis_hal::nic::{LinkState, MAC_HEADER_BYTES, Mac, Nic, TxFrame};
 
 use super::block::HEADER_BYTES;
 use super::exchange::{FrameExchange, SpiCounters};
 use super::side::Side;
 use crate::aligned::Aligned;
-use crate::ethernet::header::MAC_HEADER_BYTES;
 
 /// The shortest block: half of it is its header.
 pub const BLOCK_BYTES_MIN: usize = 2 * HEADER_BYTES;
@@ -96,7 +95,7 @@ impl<'m, S: Side> SpiNic<'m, S> {
 
 impl<'m, S: Side> Nic for SpiNic<'m, S> {
     type Rx<'a>
-        = SpiRx<'a>
+        = &'a [u8]
     where
         Self: 'a;
     type Tx<'a>
@@ -104,13 +103,13 @@ impl<'m, S: Side> Nic for SpiNic<'m, S> {
     where
         Self: 'a;
 
-    fn receive(&mut self) -> Option<SpiRx<'_>> {
+    fn receive(&mut self) -> Option<&[u8]> {
         for _ in 0..self.blocks_max {
             if self.exchange.has_frame() || !self.step() || !self.exchange.wants() {
                 break;
             }
         }
-        self.exchange.frame().map(SpiRx)
+        self.exchange.frame()
     }
 
     fn transmit(&mut self, len: usize) -> Option<SpiTx<'_, 'm, S>> {
@@ -133,16 +132,6 @@ impl<'m, S: Side> Nic for SpiNic<'m, S> {
     /// Always up: whether the other side runs is not known before its first block.
     fn link(&self) -> LinkState {
         LinkState::Up
-    }
-}
-
-/// A frame in the memory that it came to.
-#[derive(Debug)]
-pub struct SpiRx<'a>(&'a [u8]);
-
-impl RxFrame for SpiRx<'_> {
-    fn bytes(&self) -> &[u8] {
-        self.0
     }
 }
 

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::sync::atomic::{Ordering, fence};
 
-use aldis_hal::nic::{LinkState, Mac, RxFrame, TxFrame};
+use aldis_hal::nic::{LinkState, MAC_HEADER_BYTES, Mac, RxFrame, TxFrame};
 use aldis_hal::{Cause, Nic, Resource};
 use bitflags::bitflags;
 use virtio_drivers::PAGE_SIZE;
@@ -15,9 +15,6 @@ use super::frames::{Frames, stride};
 
 const RECEIVE: u16 = 0;
 const TRANSMIT: u16 = 1;
-
-/// Bytes of the addresses and the EtherType, which an MTU does not count.
-const MAC_HEADER_BYTES: usize = 14;
 
 /// The longest frame, so that a length with its header fits into any counter of the queue.
 const FRAME_BYTES_MAX: usize = 65_536;

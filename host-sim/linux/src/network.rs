@@ -1,7 +1,7 @@
 //! This module holds `unsafe` code, a function that is `unsafe` to call. The network of a rank:
 //! TCP, or frames of a card.
 //!
-//! One of the two, so that a rank that has neither asks a single question in each of its polls.
+//! An enum of the two, so that a rank that has neither asks a single question in each of its polls.
 
 use aldis_drivers::ethernet::EthernetSlot;
 use aldis_hal::memory::{Access, Gather, Memory};

@@ -297,7 +297,7 @@ impl Segment {
     /// Maps a segment that should be `label`'s and `bytes` long.
     ///
     /// # Errors
-    /// What [`SegmentError`] names: size, seals, foreign, mislabelled, or the system.
+    /// The causes that [`SegmentError`] names: size, seals, foreign, mislabelled, or the system.
     pub fn open(file: &OwnedFd, label: Label, bytes: usize) -> Result<Self, SegmentError> {
         let segments = Self::open_all(file, label.rank..label.rank.saturating_add(1), label, bytes)?;
         let none = SegmentError::Size { expected: bytes as u64, found: 0 };
@@ -308,8 +308,8 @@ impl Segment {
     /// should be `own`.
     ///
     /// # Errors
-    /// What [`SegmentError`] names: size, seals, foreign, mislabelled, or the system. The labels of
-    /// others are not looked at.
+    /// The causes that [`SegmentError`] names: size, seals, foreign, mislabelled, or the system.
+    /// The labels of others are not looked at.
     pub fn open_all(
         file: &OwnedFd,
         ranks: Range<u32>,

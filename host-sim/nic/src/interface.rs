@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-use aldis_hal::nic::{LinkState, Mac, Nic, RxFrame, TxFrame};
+use aldis_hal::nic::{LinkState, MAC_HEADER_BYTES, Mac, Nic, TxFrame};
 use aldis_sys::file::{OFlag, OpenOptions, open, read, write};
 use aldis_sys::interface::{
     ARPHRD_ETHER, ARPHRD_LOOPBACK, ETH_P_ALL, IFF_LOOPBACK, IFF_RUNNING, IFF_UP, InterfaceState, TUN_DEVICE,
@@ -16,7 +16,7 @@ use aldis_sys::{Call, Errno, errno_of};
 
 use crate::choice::{CardChoice, CardKind};
 use crate::error::CardError;
-use crate::{MAC_HEADER_BYTES, filter};
+use crate::filter;
 
 /// The longest frame that is taken in. A card hands up what comes; the layer above judges it.
 const RECEIVE_BYTES: usize = (64 << 10) + MAC_HEADER_BYTES;
@@ -60,8 +60,8 @@ impl InterfaceNic {
     /// the choice says so the interface's own address takes its place.
     ///
     /// # Errors
-    /// What [`CardError`] names: no such interface, one that is down, no permission, a TAP that
-    /// another process has.
+    /// The causes that [`CardError`] names: no such interface, one that is down, no permission, a
+    /// TAP that another process has.
     pub fn open(choice: &CardChoice, mac: Mac, ethertype: Option<u16>) -> Result<Self, CardError> {
         let (file, state) = open_file(choice)?;
         let mac = if choice.has_interface_mac { Mac(state.mac) } else { mac };
@@ -247,16 +247,6 @@ fn refused(choice: &CardChoice, call: Call) -> impl Fn(Errno) -> CardError {
     }
 }
 
-/// A frame that has come.
-#[derive(Debug)]
-pub struct InterfaceRx<'a>(&'a [u8]);
-
-impl RxFrame for InterfaceRx<'_> {
-    fn bytes(&self) -> &[u8] {
-        self.0
-    }
-}
-
 /// A frame to be sent.
 #[derive(Debug)]
 pub struct InterfaceTx<'a> {
@@ -276,14 +266,14 @@ impl TxFrame for InterfaceTx<'_> {
 }
 
 impl Nic for InterfaceNic {
-    type Rx<'a> = InterfaceRx<'a>;
+    type Rx<'a> = &'a [u8];
     type Tx<'a> = InterfaceTx<'a>;
 
-    fn receive(&mut self) -> Option<InterfaceRx<'_>> {
+    fn receive(&mut self) -> Option<&[u8]> {
         // A frame that waits for room goes at the next poll, not only with the next frame.
         self.flush();
         match read(&self.file, &mut self.received) {
-            Ok(length) => self.received.get(..length).map(InterfaceRx),
+            Ok(length) => self.received.get(..length),
             Err(Errno::EAGAIN | Errno::EINTR) => None,
             Err(errno) => {
                 self.note(Some(errno));

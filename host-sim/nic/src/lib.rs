@@ -15,8 +15,5 @@ mod socket;
 
 pub use self::choice::{CardChoice, CardKind};
 pub use self::error::CardError;
-pub use self::interface::{InterfaceNic, InterfaceRx, InterfaceTx, local_mac};
+pub use self::interface::{InterfaceNic, InterfaceTx, local_mac};
 pub use self::socket::SocketNic;
-
-/// Bytes of the addresses and the EtherType, which an MTU does not count.
-const MAC_HEADER_BYTES: usize = 14;

@@ -5,11 +5,9 @@
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use aldis_hal::nic::{LinkState, Mac, Nic, RxFrame, TxFrame};
+use aldis_hal::nic::{LinkState, MAC_HEADER_BYTES, Mac, Nic, TxFrame};
 use aldis_sys::file::remove_file;
 use aldis_sys::socket::UnixDatagram;
-
-use crate::MAC_HEADER_BYTES;
 
 /// The longest datagram that is taken in. A card hands up what comes; the layer above it judges the
 /// length.
@@ -80,16 +78,6 @@ impl Drop for SocketNic {
     }
 }
 
-/// A frame that has come.
-#[derive(Debug)]
-pub struct SocketRx<'a>(&'a [u8]);
-
-impl RxFrame for SocketRx<'_> {
-    fn bytes(&self) -> &[u8] {
-        self.0
-    }
-}
-
 /// A frame to be sent.
 #[derive(Debug)]
 pub struct SocketTx<'a> {
@@ -109,14 +97,14 @@ impl TxFrame for SocketTx<'_> {
 }
 
 impl Nic for SocketNic {
-    type Rx<'a> = SocketRx<'a>;
+    type Rx<'a> = &'a [u8];
     type Tx<'a> = SocketTx<'a>;
 
-    fn receive(&mut self) -> Option<SocketRx<'_>> {
+    fn receive(&mut self) -> Option<&[u8]> {
         // A frame that waits for room goes at the next poll, not only with the next frame.
         self.flush();
         let length = self.socket.recv(&mut self.received).ok()?;
-        self.received.get(..length).map(SocketRx)
+        self.received.get(..length)
     }
 
     fn transmit(&mut self, len: usize) -> Option<SocketTx<'_>> {
@@ -139,6 +127,7 @@ impl Nic for SocketNic {
 
 #[cfg(test)]
 mod tests {
+    use aldis_hal::nic::RxFrame;
     use aldis_kit::scratch::ScratchFolder;
 
     use super::*;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use aldis_kernel::hal::nic::{LinkState, Mac, Nic, RxFrame, TxFrame};
+use aldis_kernel::hal::nic::{LinkState, MAC_HEADER_BYTES, Mac, Nic, RxFrame, TxFrame};
 
 use super::node::Cpu;
 use super::queue::Delivery;
@@ -12,8 +12,6 @@ pub(crate) const BROADCAST: Mac = Mac([0xFF; 6]);
 /// The first bytes of every card's address: locally administered (IEEE Std 802, 8.4), and the name
 /// of the lamp.
 const PREFIX: [u8; 2] = [0x02, 0xA1];
-/// Bytes of the addresses and the EtherType, which an MTU does not count.
-const MAC_HEADER_BYTES: usize = 14;
 
 /// The address of a node's card.
 pub(crate) const fn mac(node: u32) -> Mac {

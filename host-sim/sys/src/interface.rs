@@ -179,7 +179,7 @@ pub fn attach_filter(socket: &impl AsFd, program: &mut [sock_filter]) -> Result<
 /// `setsockopt(2)`.
 ///
 /// # Safety
-/// What pointers in the value lead to is there to be read for the call.
+/// The memory that pointers in the value lead to is there to be read for the call.
 unsafe fn set<T>(socket: &impl AsFd, level: c_int, option: c_int, value: &T) -> Result<(), Errno> {
     let _fault = enter(Call::Setsockopt)?;
     let (number, length) = (socket.as_fd().as_raw_fd(), size_of::<T>() as libc::socklen_t);

@@ -5,12 +5,9 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use aldis_hal::PeerId;
-use aldis_hal::nic::{LinkState, Mac, Nic, RxFrame, TxFrame};
+use aldis_hal::nic::{LinkState, MAC_HEADER_BYTES, Mac, Nic, RxFrame, TxFrame};
 
 use super::sys::{AddressHandle, Datagrams, Slots};
-
-/// Bytes of the addresses and the EtherType, which an MTU does not count.
-pub(super) const MAC_HEADER_BYTES: usize = 14;
 
 /// The MAC of a rank: one that is administered locally (IEEE 802, 8.4).
 pub(super) const fn mac(rank: PeerId) -> Mac {

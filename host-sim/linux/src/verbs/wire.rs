@@ -4,6 +4,7 @@
 use std::rc::Rc;
 
 use aldis_drivers::ethernet::{self, Ethernet, HEADERS_BYTES, MTU_OVERHEAD_BYTES};
+use aldis_hal::nic::MAC_HEADER_BYTES;
 use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Sink, Transport};
 use aldis_protocols::connect::HandshakeSetup;
 use aldis_protocols::reliable;
@@ -12,7 +13,7 @@ use super::address::Address;
 use super::choice::Mode;
 use super::engine::PROBE_NS;
 use super::error::VerbsError;
-use super::nic::{self, DatagramNic, MAC_HEADER_BYTES};
+use super::nic::{self, DatagramNic};
 use super::open_device::OpenDevice;
 use super::sys::{AddressHandle, Datagrams, FlushKey, Slots};
 use super::watch::PollWatch;

@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::process::Command;
 use std::time::Instant;
 
+use aldis_hal::nic::RxFrame;
 use aldis_kit::network::{CABLE, TAPS, is_inside};
 
 use super::*;

@@ -7,14 +7,12 @@ use std::thread;
 use std::time::Instant;
 
 use aldis_hal::Nic;
-use aldis_hal::nic::Mac;
+use aldis_hal::nic::{MAC_HEADER_BYTES, Mac};
 use serde_json::json;
 
 use crate::cli::BenchOptions;
 use crate::echo::{answer, rest, until};
-use crate::station::{
-    ALL, BenchFrame, BenchFrameKind, BenchStation, FRAME_BYTES_MIN, MAC_HEADER_BYTES, WrittenMac,
-};
+use crate::station::{ALL, BenchFrame, BenchFrameKind, BenchStation, FRAME_BYTES_MIN, WrittenMac};
 
 /// The longest search for an echo.
 const SEARCH: Duration = Duration::from_secs(5);

@@ -13,8 +13,6 @@ use aldis_nic::{CardChoice, CardError, InterfaceNic, local_mac};
 
 /// The second EtherType for local experiments (IEEE Std 802a-2003, 3.2): jobs have the first.
 const ETHERTYPE: u16 = 0x88B6;
-/// Bytes of the addresses and the EtherType.
-pub(crate) const MAC_HEADER_BYTES: usize = 14;
 /// The shortest frame that a card sends.
 pub(crate) const FRAME_BYTES_MIN: usize = 64;
 /// All stations.
