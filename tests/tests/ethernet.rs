@@ -227,6 +227,33 @@ fn leaving_repeats_what_was_lost() {
     assert!(hub.now().since(start) >= limit.as_nanos() as u64);
 }
 
+/// Who has said goodbye may be gone: the answer to the very last word is not waited for as long as a
+/// peer may compute.
+#[test]
+fn the_answer_of_one_that_has_left_is_waited_for_briefly() {
+    let (hub, mut ends) = pair(1, Faults::NONE);
+    assert_eq!(pass(&hub, &mut ends, PassedMessage { from: 0, data: b"hello", tag: Tag(1) }), b"hello");
+    assert_eq!(ends[1].leave(Duration::from_millis(50)), Ok(()), "nobody has acknowledged the goodbye yet");
+    hub.unplug(2);
+    let start = hub.now();
+    assert_eq!(ends[0].leave(Duration::from_secs(3600)), Ok(()));
+    let waited = hub.now().since(start);
+    assert!((1_000_000_000..5_000_000_000).contains(&waited), "{waited} ns");
+    assert!(ends[0].transport().counters().retransmitted > 0, "the goodbye was lost");
+}
+
+/// A peer that has not been reached yet is waited for as long as `limit` says, and named then.
+#[test]
+fn a_peer_that_was_never_reached_is_waited_for_and_named() {
+    let hub = Hub::new(5);
+    let mut ends = [end(&hub, 0, 11), end(&hub, 1, 22)];
+    introduce(&mut ends);
+    let (start, limit) = (hub.now(), Duration::from_secs(5));
+    let error = ends[0].leave(limit).unwrap_err();
+    assert_eq!((error.cause, error.peer()), (Cause::TimedOut, Some(Rank(1))), "{error}");
+    assert!(hub.now().since(start) >= limit.as_nanos() as u64);
+}
+
 /// Refused on both sides, before anything is sent, with the name of the other and what to do
 /// instead.
 #[test]

@@ -27,6 +27,10 @@ use crate::tables::list::List;
 use crate::tables::pool::Pool;
 use crate::tables::request::Key;
 
+/// The time for which the answer to a goodbye is waited for once no peer is left: several times
+/// what a wire that loses frames waits before it sends again.
+const LINGER: Duration = Duration::from_secs(2);
+
 /// Events that one poll of a blocking call handles at most.
 pub(crate) const BUDGET: u32 = 64;
 
@@ -279,8 +283,10 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     ///
     /// # Errors
     /// [`Cause::TimedOut`] if that could not be done within `limit`; it names the first peer that
-    /// takes nothing. Over a wire that loses frames `limit` is to be several times what such a wire
-    /// waits before it sends again: what is lost until then stays lost.
+    /// takes nothing: one that computes without polling, or has not been reached yet. Over a wire
+    /// that loses frames `limit` is to be several times what such a wire waits before it sends
+    /// again: what is lost until then stays lost. Once every peer has said goodbye, or is dead, the
+    /// last word may stay unanswered: two seconds are waited for that.
     pub fn leave(&mut self, limit: Duration) -> Result<(), Error> {
         let itself = self.itself;
         self.engine.delete_attributes(&itself, None);
@@ -296,7 +302,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         }
         // What a lossy wire swallows must be sent again. The very last word may stay unanswered by
         // one that has left already: that is no failure.
-        self.poll_until(deadline, |ep| ep.transport.is_idle());
+        let mut linger = None;
+        self.poll_until(deadline, |ep| ep.transport.is_idle() || ep.has_lingered(&mut linger));
         match (settled, deaf) {
             (Ok(()), None) => Ok(()),
             (_, peer) => {
@@ -304,6 +311,16 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
                 Err(Error::about(Operation::Leave, Cause::TimedOut, peer, 0, WILD))
             }
         }
+    }
+
+    /// Returns true once no peer has been there for [`LINGER`]; `until` is the end of that time, if
+    /// it has begun.
+    fn has_lingered(&self, until: &mut Option<Instant>) -> bool {
+        if self.others().any(|peer| self.engine.presence(peer).is_ok()) {
+            return false;
+        }
+        let now = self.platform.now();
+        now >= *until.get_or_insert(now.after(LINGER))
     }
 
     /// Polls until `check` holds, or the deadline has passed: false then.

@@ -123,11 +123,6 @@ pub const WINDOW: usize = 32;
 /// See [`WINDOW`].
 pub const MESSAGE_BYTES: usize = 1416;
 
-/// The time for which a rank that is done says good-bye. The last word of all may stay unanswered,
-/// and this is waited for then; a board that is emulated beside others can be slow to take what it
-/// still needs.
-const LEAVE_LIMIT: Duration = Duration::from_secs(3);
-
 /// The code with which a rank that fails ends the job.
 const FAILED: i32 = 1;
 
@@ -156,7 +151,7 @@ pub fn run_to_end<T: Transport, P: Platform>(
     out: &mut dyn Write,
 ) -> Result<Facts, ProgramFailure> {
     let played = play(program, ep, parameters, out);
-    let ended = played.and_then(|facts| Ok((facts, ep.leave(LEAVE_LIMIT)?)));
+    let ended = played.and_then(|facts| Ok((facts, ep.leave(parameters.deadline)?)));
     if ended.is_err() {
         ep.abort(FAILED);
     }
