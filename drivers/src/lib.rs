@@ -19,6 +19,7 @@
 //! | `virtio` | with feature `virtio`: a [`Nic`] of emulators and hypervisors |
 //! | `ivshmem`, `pci` | with feature `virtio`: their shared memory, and their bus |
 //! | `e1000e` | with feature `e1000e`: a [`Nic`] of Intel's gigabit controllers |
+//! | `memif` | with feature `memif`: a [`Nic`] in memory shared with DPDK or VPP, either end |
 //! | [`serial`] | a [`Nic`] on any stream of bytes: Ethernet frames over a UART, in COBS |
 //! | [`spi`] | a [`Nic`] on an SPI bus: blocks exchanged both ways at a time, for either side |
 //! | `adapters` | features `smoltcp` and `embassy`: their cards as a [`Nic`], and back |
@@ -67,7 +68,7 @@
 #[cfg(test)]
 extern crate std;
 
-#[cfg(any(feature = "embassy", feature = "smoltcp"))]
+#[cfg(any(feature = "embassy", feature = "memif", feature = "smoltcp"))]
 pub mod adapters;
 mod aligned;
 #[cfg(all(feature = "auth", not(loom)))]
@@ -84,6 +85,8 @@ pub mod extents;
 #[cfg(all(feature = "virtio", not(loom)))]
 pub mod ivshmem;
 pub mod loopback;
+#[cfg(any(feature = "memif", loom))]
+pub mod memif;
 #[cfg(feature = "virtio")]
 pub mod pci;
 pub mod platform;
@@ -101,6 +104,8 @@ pub use discovery::Discovery;
 pub use e1000e::E1000e;
 pub use ethernet::Ethernet;
 pub use loopback::Loopback;
+#[cfg(all(feature = "memif", not(loom)))]
+pub use memif::Memif;
 pub use serial::SerialNic;
 #[cfg(not(loom))]
 pub use shm::Shm;

@@ -1,6 +1,8 @@
 //! The atomics and cells that lock-free code is written with: `core`'s, or loom's model-checked
 //! ones under `--cfg loom`, so that the very code that ships is the code that is explored.
 
+#[cfg(all(feature = "memif", not(loom)))]
+pub(crate) use core::sync::atomic::AtomicU16;
 #[cfg(all(not(loom), target_has_atomic = "64"))]
 use core::sync::atomic::AtomicU64;
 #[cfg(not(loom))]
@@ -10,7 +12,7 @@ use loom::sync::atomic::AtomicU64;
 #[cfg(loom)]
 pub(crate) use loom::{
     cell::UnsafeCell,
-    sync::atomic::{AtomicU32, Ordering, fence},
+    sync::atomic::{AtomicU16, AtomicU32, Ordering, fence},
 };
 
 /// Memory that two processes take turns in, with loom's interface: an access is a closure over a

@@ -243,7 +243,7 @@ const FEATURES: &str = "aldis-features";
 /// Features that are linted at once, in those packages that have them: each of them is built
 /// without the others by another step.
 const LINTED_AT_ONCE: [&[&str]; 2] =
-    [&["defmt", "embassy", "half", "smoltcp", "virtio"], &["faults", "planted-bugs", verbs::FEATURE]];
+    [&["defmt", "embassy", "half", "memif", "smoltcp", "virtio"], &["faults", "planted-bugs", verbs::FEATURE]];
 
 /// Each package of the core by itself, as features that another one happens to turn on would hide
 /// what is wrong without them, and the others together; those of the core once more without what is

@@ -1,5 +1,8 @@
 //! Decoders: no input panics, and what one takes says the same when it is written again.
 
+use aldis_drivers::memif::{
+    CONTROL_BYTES, ClientHandshake, ClientSetup, ControlMessage, MemifLayout, ServerHandshake, ServerSetup,
+};
 use aldis_protocols::discovery::MESSAGE_BYTES_MAX as DISCOVERY_BYTES_MAX;
 use aldis_protocols::header::{DataHead, Kind, WholeHead};
 use aldis_protocols::{Card, Control, Header, Packet, card, connect, control, discovery};
@@ -38,7 +41,25 @@ pub(crate) fn cards(bytes: &[u8]) {
     }
 }
 
+/// Both ends of a memif's socket under any messages.
+fn memif_messages(bytes: &[u8]) {
+    let layout = MemifLayout::new(4).expect("short rings");
+    let rings = layout.rings();
+    let client = ClientSetup { id: 0, secret: "", name: "", bytes: layout.bytes() as u64, rings };
+    let server = ServerSetup { id: 0, secret: "", name: "", regions: 2 };
+    let (mut client, mut server) = (ClientHandshake::new(&client), ServerHandshake::new(&server));
+    for piece in bytes.chunks(CONTROL_BYTES) {
+        let mut whole = [0; CONTROL_BYTES];
+        whole.iter_mut().zip(piece).for_each(|(to, from)| *to = *from);
+        if let Ok(message) = ControlMessage::decode(&whole) {
+            assert_eq!(ControlMessage::decode(&message.encode()), Ok(message), "written again");
+        }
+        let _ = (client.receive(&whole), server.receive(&whole, piece.len() % 2 == 0));
+    }
+}
+
 pub(crate) fn handshakes(bytes: &[u8]) {
+    memif_messages(bytes);
     if let Ok(message) = discovery::Message::decode(bytes) {
         let mut buffer = [0; DISCOVERY_BYTES_MAX];
         let written = message.encode(&mut buffer).expect("the most that it needs");
