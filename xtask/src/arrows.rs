@@ -47,7 +47,7 @@ const HOUSE: &[Floor] = &[
     ("aldis-kit", &["aldis-hal", "aldis-kernel"]),
     ("aldis-sys", &[]),
     ("aldis-records", &["aldis-hal"]),
-    ("aldis-nic", &["aldis-hal", "aldis-sys"]),
+    ("aldis-nic", &["aldis-hal", "aldis-drivers", "aldis-sys"]),
     (
         "aldis-linux",
         &[

@@ -1,5 +1,6 @@
 //! Messages over a network card of this machine: frames of [`Ethernet`](aldis_drivers::ethernet)
-//! through an interface, by a socket of frames or a TAP, and no TCP/IP.
+//! through an interface, by a socket of frames or a TAP, or through memory that is shared with DPDK
+//! or VPP (memif), and no TCP/IP.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -33,7 +34,7 @@ use std::os::fd::OwnedFd;
 
 use aldis_drivers::ethernet::{Ethernet, EthernetMemory, PeerRow};
 use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Sink};
-use aldis_nic::{CardError, InterfaceNic};
+use aldis_nic::{CardError, CardNic};
 
 use self::address::WiredAddress;
 use self::wire::InterfaceWire;
@@ -42,7 +43,7 @@ use crate::error::JoinError;
 
 pub use aldis_nic::{CardChoice, CardKind};
 
-/// The variable that names the card: `packet:IF` or `tap:IF`.
+/// The variable that names the card: `packet:IF`, `tap:IF` or `memif:PATH`.
 pub const CARD_VARIABLE: &str = "ALDIS_NIC";
 
 /// The cost of a frame through the system on a network of 10 Gbit/s: two calls and a switch's
@@ -77,7 +78,7 @@ impl Wired {
         let missing = || JoinError::Setting {
             name: CARD_VARIABLE,
             value: String::new(),
-            why: "it names the card of --transport ethernet: packet:IF or tap:IF".into(),
+            why: "it names the card of --transport ethernet: packet:IF, tap:IF or memif:PATH".into(),
         };
         let choice: CardChoice = setting(CARD_VARIABLE)?.ok_or_else(missing)?;
         let refused = |text| JoinError::Ethernet { rank, text };
@@ -89,7 +90,8 @@ impl Wired {
         self.0.address().encode()
     }
 
-    /// A file that can be read when a frame has come. `None` if the process can have no more files.
+    /// A file that can be read when a frame has come. `None` if the card has none, or the process
+    /// can have no more files.
     pub fn bell(&self) -> Option<OwnedFd> {
         self.0.bell()
     }
@@ -101,13 +103,13 @@ impl Wired {
 
     /// The transport over frames.
     #[inline]
-    pub(crate) const fn ethernet(&self) -> &Ethernet<'static, InterfaceNic> {
+    pub(crate) const fn ethernet(&self) -> &Ethernet<'static, CardNic> {
         &self.0.ethernet
     }
 
     /// The transport over frames, to send by.
     #[inline]
-    pub(crate) const fn ethernet_mut(&mut self) -> &mut Ethernet<'static, InterfaceNic> {
+    pub(crate) const fn ethernet_mut(&mut self) -> &mut Ethernet<'static, CardNic> {
         &mut self.0.ethernet
     }
 

@@ -11,6 +11,8 @@ pub enum CardKind {
     Packet,
     /// The other end of a TAP interface.
     Tap,
+    /// Memory that is shared with DPDK, VPP or another such process.
+    Memif,
 }
 
 impl CardKind {
@@ -19,11 +21,63 @@ impl CardKind {
         match self {
             Self::Packet => "packet",
             Self::Tap => "tap",
+            Self::Memif => "memif",
+        }
+    }
+
+    /// The kind of this name.
+    fn named(name: &str) -> Option<Self> {
+        [Self::Packet, Self::Tap, Self::Memif].into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// The number of an interface on the socket of a memif.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemifId {
+    /// This one.
+    Number(u32),
+    /// The rank's.
+    Rank,
+}
+
+impl MemifId {
+    /// The number; zero for one that is to be the rank's.
+    pub(crate) const fn number(self) -> u32 {
+        match self {
+            Self::Number(number) => number,
+            Self::Rank => 0,
         }
     }
 }
 
-/// A card as the user chooses it: `packet:IF` or `tap:IF`, and words behind commas.
+/// The part of a choice that only a memif has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MemifChoice {
+    /// True for the end that listens on the socket; the other connects, and makes the memory.
+    pub is_server: bool,
+    /// The number of the interface on the socket.
+    pub id: MemifId,
+    /// The secret of the interface; empty for none.
+    pub secret: String,
+    /// The longest payload of a frame, in bytes.
+    pub mtu: u16,
+}
+
+impl MemifChoice {
+    /// The choice of a user who says nothing: what DPDK has.
+    pub const DEFAULT: Self =
+        Self { is_server: false, id: MemifId::Number(0), secret: String::new(), mtu: MEMIF_MTU };
+}
+
+/// The usual MTU of Ethernet, the least that makes sense, and the longest.
+const MEMIF_MTU: u16 = 1500;
+const MEMIF_MTU_MIN: u16 = 576;
+const MEMIF_MTU_MAX: u16 = 9216;
+
+/// Bytes of a secret.
+const SECRET_BYTES: usize = 24;
+
+/// A card as the user chooses it: `packet:IF`, `tap:IF` or `memif:PATH`, and words behind commas.
 ///
 /// ```text
 /// packet:eth0                  frames of eth0, with an address of the rank's own
@@ -31,12 +85,16 @@ impl CardKind {
 /// packet:eth0,udp              in UDP over IPv4
 /// packet:eth0,patience=5       lost if eth0 is down for 5 seconds; 60 if not given
 /// tap:rank%r                   a TAP for each rank: %r is its number
+/// memif:/run/memif.sock,id=%r  interface of the rank's number, of the server at this socket
+/// memif:/run/rank%r.sock       interface 0 of a server for each rank
+/// memif:/run/a.sock,server     the server itself
+/// memif:/run/a.sock,secret=TEXT,mtu=9000
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CardChoice {
     /// Its kind.
     pub kind: CardKind,
-    /// The name of its interface.
+    /// The name of its interface, or the path of its socket.
     pub interface: String,
     /// True if the interface's own address is used.
     pub has_interface_mac: bool,
@@ -44,16 +102,90 @@ pub struct CardChoice {
     pub is_udp: bool,
     /// The seconds for which the interface may be down or gone, if they are chosen.
     pub patience_s: Option<NonZeroU32>,
+    /// The part that only a memif has.
+    pub memif: MemifChoice,
 }
 
 /// The place of a rank's number in the name of an interface.
 const RANK_MARK: &str = "%r";
 
 impl CardChoice {
+    /// The card of this kind and name of a user who says no more.
+    pub const fn plain(kind: CardKind, interface: String) -> Self {
+        Self {
+            kind,
+            interface,
+            has_interface_mac: false,
+            is_udp: false,
+            patience_s: None,
+            memif: MemifChoice::DEFAULT,
+        }
+    }
+
     /// The card of one rank: its number in the place of `%r`.
     #[must_use]
     pub fn of_rank(&self, rank: u32) -> Self {
-        Self { interface: self.interface.replace(RANK_MARK, &rank.to_string()), ..self.clone() }
+        let id = match self.memif.id {
+            MemifId::Rank => MemifId::Number(rank),
+            number @ MemifId::Number(_) => number,
+        };
+        Self {
+            interface: self.interface.replace(RANK_MARK, &rank.to_string()),
+            memif: MemifChoice { id, ..self.memif.clone() },
+            ..self.clone()
+        }
+    }
+
+    /// Takes a word of the user's.
+    fn take(&mut self, word: &str) -> Result<(), String> {
+        if let Some(seconds) = word.strip_prefix("patience=").and_then(|seconds| seconds.parse().ok()) {
+            self.patience_s = Some(seconds);
+            return Ok(());
+        }
+        match (word, self.kind) {
+            ("udp", _) => self.is_udp = true,
+            ("mac=interface", CardKind::Packet) => self.has_interface_mac = true,
+            ("mac=interface", CardKind::Tap) => {
+                return Err("the address of a TAP is that of its other end; leave mac=interface out".into());
+            }
+            (word, CardKind::Memif) => return self.memif.take(word),
+            (word, _) => {
+                return Err(format!(
+                    "{word:?} says nothing of a card; it is udp, mac=interface or patience=SECONDS"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl MemifChoice {
+    /// Takes a word of the user's.
+    fn take(&mut self, word: &str) -> Result<(), String> {
+        match word.split_once('=').unwrap_or((word, "")) {
+            ("server", "") => self.is_server = true,
+            ("client", "") => self.is_server = false,
+            ("id", RANK_MARK) => self.id = MemifId::Rank,
+            ("id", id) => {
+                let id = id.parse().map_err(|_| format!("{word:?} is no id; it is id=NUMBER or id=%r"));
+                self.id = MemifId::Number(id?);
+            }
+            ("secret", secret) if (1..=SECRET_BYTES).contains(&secret.len()) => self.secret = secret.into(),
+            ("secret", _) => return Err(format!("a secret has 1 to {SECRET_BYTES} bytes")),
+            ("mtu", mtu) => {
+                let range = MEMIF_MTU_MIN..=MEMIF_MTU_MAX;
+                let mtu = mtu.parse().ok().filter(|mtu| range.contains(mtu));
+                let wrong = || format!("{word:?} is no MTU; it is mtu={MEMIF_MTU_MIN} to {MEMIF_MTU_MAX}");
+                self.mtu = mtu.ok_or_else(wrong)?;
+            }
+            _ => {
+                return Err(format!(
+                    "{word:?} says nothing of a memif; it is client, server, id=NUMBER, id=%r, secret=TEXT, \
+                     mtu=BYTES, udp or patience=SECONDS"
+                ));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -61,44 +193,19 @@ impl FromStr for CardChoice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let unknown = || format!("no card is called {text:?}; it is packet:IF or tap:IF");
+        let unknown = || format!("no card is called {text:?}; it is packet:IF, tap:IF or memif:PATH");
         let (kind, rest) = text.split_once(':').ok_or_else(unknown)?;
-        let kind = match kind {
-            "packet" => CardKind::Packet,
-            "tap" => CardKind::Tap,
-            _ => return Err(unknown()),
-        };
+        let kind = CardKind::named(kind).ok_or_else(unknown)?;
         let mut words = rest.split(',');
         let interface = words.next().unwrap_or_default();
         if interface.is_empty() {
-            return Err(format!("{text:?} names no interface; such as {}:eth0", kind.name()));
+            return Err(match kind {
+                CardKind::Memif => format!("{text:?} names no socket; such as memif:/run/memif.sock"),
+                _ => format!("{text:?} names no interface; such as {}:eth0", kind.name()),
+            });
         }
-        let mut choice = Self {
-            kind,
-            interface: interface.into(),
-            has_interface_mac: false,
-            is_udp: false,
-            patience_s: None,
-        };
-        for word in words {
-            match (word, kind) {
-                ("udp", _) => choice.is_udp = true,
-                ("mac=interface", CardKind::Packet) => choice.has_interface_mac = true,
-                ("mac=interface", CardKind::Tap) => {
-                    return Err(
-                        "the address of a TAP is that of its other end; leave mac=interface out".into()
-                    );
-                }
-                (word, _) => {
-                    let seconds = word.strip_prefix("patience=").and_then(|seconds| seconds.parse().ok());
-                    choice.patience_s = Some(seconds.ok_or_else(|| {
-                        format!(
-                            "{word:?} says nothing of a card; it is udp, mac=interface or patience=SECONDS"
-                        )
-                    })?);
-                }
-            }
-        }
+        let mut choice = Self::plain(kind, interface.into());
+        words.try_for_each(|word| choice.take(word))?;
         Ok(choice)
     }
 }
@@ -106,8 +213,21 @@ impl FromStr for CardChoice {
 impl fmt::Display for CardChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.kind.name(), self.interface)?;
-        let words = [(self.has_interface_mac, ",mac=interface"), (self.is_udp, ",udp")];
+        let MemifChoice { is_server, id, secret, mtu } = &self.memif;
+        let words =
+            [(self.has_interface_mac, ",mac=interface"), (self.is_udp, ",udp"), (*is_server, ",server")];
         words.into_iter().filter(|(is_set, _)| *is_set).try_for_each(|(_, word)| f.write_str(word))?;
+        match id {
+            MemifId::Number(0) => {}
+            MemifId::Number(number) => write!(f, ",id={number}")?,
+            MemifId::Rank => write!(f, ",id={RANK_MARK}")?,
+        }
+        if !secret.is_empty() {
+            write!(f, ",secret={secret}")?;
+        }
+        if *mtu != MEMIF_MTU {
+            write!(f, ",mtu={mtu}")?;
+        }
         self.patience_s.map_or(Ok(()), |seconds| write!(f, ",patience={seconds}"))
     }
 }
@@ -118,21 +238,38 @@ mod tests {
 
     #[test]
     fn choices_are_read_and_written() {
-        for text in ["packet:eth0", "tap:rank%r", "packet:eth0,mac=interface,udp", "tap:t0,udp,patience=9"] {
+        for text in [
+            "packet:eth0",
+            "tap:rank%r",
+            "packet:eth0,mac=interface,udp",
+            "tap:t0,udp,patience=9",
+            "memif:/run/rank%r.sock",
+            "memif:m,udp,server,id=7,secret=word,mtu=9000,patience=5",
+            "memif:m,id=%r",
+        ] {
             assert_eq!(text.parse::<CardChoice>().unwrap().to_string(), text);
         }
+        let plain = "memif:m,client,id=0,mtu=1500".parse::<CardChoice>().unwrap();
+        assert_eq!(plain, CardChoice::plain(CardKind::Memif, "m".into()));
+        assert_eq!("memif:m,id=%r".parse::<CardChoice>().unwrap().of_rank(3).memif.id, MemifId::Number(3));
         assert_eq!("tap:t%r".parse::<CardChoice>().unwrap().of_rank(12).interface, "t12");
     }
 
     #[test]
     fn what_is_no_choice_is_told() {
         for (text, answer) in [
-            ("eth0", "packet:IF or tap:IF"),
-            ("xdp:eth0", "packet:IF or tap:IF"),
+            ("eth0", "packet:IF, tap:IF or memif:PATH"),
+            ("xdp:eth0", "packet:IF, tap:IF or memif:PATH"),
             ("packet:", "names no interface"),
             ("packet:eth0,fast", "\"fast\" says nothing"),
             ("packet:eth0,patience=0", "patience=SECONDS"),
             ("tap:t0,mac=interface", "leave mac=interface out"),
+            ("tap:t0,server", "\"server\" says nothing"),
+            ("memif:", "names no socket"),
+            ("memif:m,id=x", "id=NUMBER or id=%r"),
+            ("memif:m,mtu=10", "mtu=576 to 9216"),
+            ("memif:m,secret=", "1 to 24 bytes"),
+            ("memif:m,mac=interface", "says nothing of a memif"),
         ] {
             let error = text.parse::<CardChoice>().unwrap_err();
             assert!(error.contains(answer), "{text}: {error}");

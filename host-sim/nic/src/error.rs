@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use aldis_drivers::memif::{MemifError, MemifText};
 use aldis_sys::{Call, Errno};
 
 /// A card cannot be opened, or frames do not pass any more. Names the interface, and a remedy.
@@ -53,6 +54,44 @@ pub enum CardError {
         /// The reason.
         errno: Errno,
     },
+    /// There is no socket of a memif at this path.
+    NoSocket {
+        /// The path.
+        path: String,
+    },
+    /// The process that made the socket of a memif has gone.
+    NoServer {
+        /// The path.
+        path: String,
+    },
+    /// Another process is the server of a memif there.
+    Served {
+        /// The path.
+        path: String,
+    },
+    /// The other end of a memif does not answer, or has not come yet.
+    NoPeer {
+        /// The path.
+        path: String,
+        /// True if this end is the server.
+        is_server: bool,
+    },
+    /// The other end of a memif was there, and has gone.
+    PeerLeft {
+        /// The path.
+        path: String,
+        /// The last that it has said; empty if it was killed.
+        reason: MemifText,
+    },
+    /// The other end of a memif refuses, or does not keep to the rules.
+    Memif {
+        /// The path.
+        path: String,
+        /// The number of the interface on the socket.
+        id: u32,
+        /// The reason.
+        error: MemifError,
+    },
     /// The system refused.
     System {
         /// The interface.
@@ -102,6 +141,38 @@ impl fmt::Display for CardError {
                 "no TAP can be had: /dev/net/tun: {}; load the module tun, or give the device to the container",
                 errno.desc()
             ),
+            Self::NoSocket { path } => write!(
+                f,
+                "no memif server is at {path}; start one, such as \
+                 dpdk-testpmd --vdev=net_memif0,role=server,socket={path},socket-abstract=no"
+            ),
+            Self::NoServer { path } => {
+                write!(f, "the memif server at {path} has gone; remove the socket, and start it again")
+            }
+            Self::Served { path } => {
+                write!(
+                    f,
+                    "another process is the memif server at {path}; choose another path, or be its client"
+                )
+            }
+            Self::NoPeer { path, is_server: false } => {
+                write!(f, "the memif server at {path} does not answer")
+            }
+            Self::NoPeer { path, is_server: true } => write!(f, "no memif client has come to {path} yet"),
+            Self::PeerLeft { path, reason } => {
+                write!(f, "the other end of memif {path} has gone")?;
+                if *reason == MemifText::default() { Ok(()) } else { write!(f, ": {reason}") }
+            }
+            Self::Memif { path, id, error } => {
+                write!(f, "memif {path}, id {id}: {error}")?;
+                match error {
+                    MemifError::Refused(reason) if *reason == MemifText::default() => Ok(()),
+                    MemifError::Refused(_) | MemifError::Id { .. } => f.write_str(
+                        "; each rank needs an interface of its own, such as id=%r for the rank's number",
+                    ),
+                    _ => Ok(()),
+                }
+            }
             Self::System { interface, call, errno } => {
                 write!(f, "{interface}: {call} failed: {}", errno.desc())
             }

@@ -189,6 +189,7 @@ fn open_file(choice: &CardChoice) -> Result<(OwnedFd, InterfaceState), CardError
     let file = match choice.kind {
         CardKind::Packet => packet_socket().map_err(refused(choice, Call::Socket))?,
         CardKind::Tap => open_tap(choice)?,
+        CardKind::Memif => return Err(no_interface(choice)),
     };
     let mut found = describe(choice)?;
     if choice.kind == CardKind::Tap && !found.has(IFF_UP) && set_up(&choice.interface).is_ok() {
@@ -211,12 +212,17 @@ fn open_tap(choice: &CardChoice) -> Result<OwnedFd, CardError> {
 /// The interface of a choice.
 fn describe(choice: &CardChoice) -> Result<InterfaceState, CardError> {
     interface(&choice.interface).map_err(|errno| match errno {
-        Errno::ENODEV | Errno::ENXIO => CardError::NoInterface {
-            interface: choice.interface.clone(),
-            others: interface_names().unwrap_or_default(),
-        },
+        Errno::ENODEV | Errno::ENXIO => no_interface(choice),
         errno => refused(choice, Call::Ioctl)(errno),
     })
+}
+
+/// The error of a choice that names no interface.
+fn no_interface(choice: &CardChoice) -> CardError {
+    CardError::NoInterface {
+        interface: choice.interface.clone(),
+        others: interface_names().unwrap_or_default(),
+    }
 }
 
 /// Returns an error for an interface that frames do not pass.

@@ -43,8 +43,9 @@ pub struct Options {
     pub transport: TransportName,
 
     /// The network card of every rank with --transport ethernet or shm-ethernet: packet:IF, frames
-    /// of an interface, or tap:IF, a TAP for each rank, where %r is the rank's number; with words
-    /// behind commas: udp, mac=interface, patience=SECONDS (docs/cards.md)
+    /// of an interface, tap:IF, a TAP for each rank, or memif:PATH, memory shared with DPDK or VPP,
+    /// where %r is the rank's number; with words behind commas: udp, mac=interface, server, id=%r,
+    /// patience=SECONDS and others (docs/cards.md)
     #[arg(long, value_name = "CARD", env = CARD_VARIABLE)]
     pub nic: Option<CardChoice>,
 
@@ -296,7 +297,8 @@ impl Options {
         let takes_card = matches!(self.transport, TransportName::Ethernet | TransportName::ShmEthernet);
         match (takes_card, &self.nic) {
             (true, None) => Some(
-                "--transport ethernet needs a card: --nic packet:IF or tap:IF; `ip link` lists the interfaces",
+                "--transport ethernet needs a card: --nic packet:IF, tap:IF or memif:PATH; `ip link` lists the \
+                 interfaces",
             ),
             (false, Some(_)) => Some(
                 "--nic (or ALDIS_NIC) is for --transport ethernet and shm-ethernet; give one of them too",

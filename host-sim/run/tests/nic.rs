@@ -3,6 +3,8 @@
 use std::process::{Command, Output};
 
 use aldis_kit::network::{CABLE, command};
+use aldis_kit::scratch::ScratchFolder;
+use aldis_kit::testpmd::Testpmd;
 
 const NIC: &str = env!("CARGO_BIN_EXE_aldis-nic");
 
@@ -56,5 +58,50 @@ fn what_cannot_be_measured_is_told() {
     let (code, text) = inside(CABLE, "echo packet:v0 --seconds 0.1").unwrap();
     assert!(code == Some(0) && text.contains("packet:v0: 0 frames answered"), "{text}");
     let (code, text) = told(Command::new(NIC).args(["echo", "eth0"]).output().unwrap());
-    assert!(code == Some(2) && text.contains("packet:IF or tap:IF"), "{text}");
+    assert!(code == Some(2) && text.contains("packet:IF, tap:IF or memif:PATH"), "{text}");
+}
+
+/// Both ends in one process: the echo connects to the bench.
+#[test]
+fn a_bench_measures_a_memif_without_a_switch() {
+    let folder = ScratchFolder::new("nic-memif");
+    let socket = format!("memif:{}", folder.path().join("sock").display());
+    let line =
+        ["bench", &format!("{socket},server"), &socket, "--rounds", "100", "--seconds", "0.2", "--json"];
+    let (code, text) = told(Command::new(NIC).args(line).output().unwrap());
+    assert_eq!(code, Some(0), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(json["rounds"].as_u64() > Some(50) && json["frames_per_second"].as_f64() > Some(10.0), "{text}");
+    let (code, text) = told(Command::new(NIC).args(["bench", &socket]).output().unwrap());
+    assert!(code == Some(1) && text.contains("no memif server is at "), "{text}");
+}
+
+#[test]
+#[ignore = "`cargo xtask test --step memif` runs it, which asks for dpdk-testpmd"]
+fn memif_frames_go_through_testpmd() {
+    let folder = ScratchFolder::new("nic-testpmd");
+    let socket = folder.path().join("sock");
+    let _switch = Testpmd::start(&socket);
+    let card = |words| format!("memif:{}{words}", socket.display());
+    for size in ["64", "1514"] {
+        let line = ["bench", &card(",id=0"), &card(",id=1"), "--size", size, "--rounds", "200"];
+        let rest = ["--seconds", "0.3", "--json"];
+        let (code, text) = told(Command::new(NIC).args(line).args(rest).output().unwrap());
+        assert_eq!(code, Some(0), "{text}");
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert!(
+            json["rounds"].as_u64() > Some(150) && json["frames_per_second"].as_f64() > Some(10.0),
+            "{text}"
+        );
+    }
+    // One that is not there, and one that another has.
+    let (code, text) = told(Command::new(NIC).args(["echo", &card(",id=9")]).output().unwrap());
+    assert!(code == Some(1) && text.contains("the peer refuses: ID not found"), "{text}");
+    let mut echo = Command::new(NIC).args(["echo", &card(",id=0"), "--seconds", "20"]).spawn().unwrap();
+    std::thread::sleep(core::time::Duration::from_millis(500));
+    let (code, text) = told(Command::new(NIC).args(["echo", &card(",id=0")]).output().unwrap());
+    assert!(code == Some(1) && text.contains("the peer refuses: Already connected"), "{text}");
+    assert!(text.contains("id=%r"), "{text}");
+    echo.kill().unwrap();
+    echo.wait().unwrap();
 }

@@ -56,6 +56,7 @@ calls! {
         EpollCreate "epoll_create"
         EpollCtl "epoll_ctl"
         EpollWait "epoll_wait"
+        Eventfd "eventfd2"
         Execve "execve"
         Fallocate "fallocate"
         Fchmod "fchmod"

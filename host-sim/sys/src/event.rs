@@ -8,7 +8,7 @@ pub use nix::poll::{PollFd, PollFlags, PollTimeout};
 pub use nix::sys::epoll::{EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 pub use nix::sys::signalfd::SfdFlags;
 pub use nix::sys::time::TimeSpec;
-use nix::sys::{epoll, signalfd};
+use nix::sys::{epoll, eventfd, signalfd};
 
 use crate::call::Call;
 use crate::fault::enter;
@@ -34,6 +34,17 @@ pub fn ppoll(
 ) -> Result<c_int, Errno> {
     let _fault = enter(Call::Ppoll)?;
     nix::poll::ppoll(files, timeout, mask)
+}
+
+/// `eventfd2(2)`: a counter that another process can add to, and that never waits. A program that
+/// is executed does not inherit it.
+///
+/// # Errors
+/// The system's.
+pub fn eventfd() -> Result<OwnedFd, Errno> {
+    let _fault = enter(Call::Eventfd)?;
+    let flags = eventfd::EfdFlags::EFD_CLOEXEC | eventfd::EfdFlags::EFD_NONBLOCK;
+    eventfd::EventFd::from_value_and_flags(0, flags).map(OwnedFd::from)
 }
 
 /// A set of files of which the system tells what happens to them.

@@ -54,9 +54,10 @@ fn what_a_card_cannot_do_is_told_with_what_to_do() {
     if let Some(ended) = run_inside(&unlike, "-n 2 --transport ethernet --nic packet:v%r", "greet") {
         ended.says(1, &["give both the same MTU"]);
     }
-    behave(2, &["--transport", "ethernet"], "greet").says(2, &["needs a card: --nic packet:IF or tap:IF"]);
+    behave(2, &["--transport", "ethernet"], "greet")
+        .says(2, &["needs a card: --nic packet:IF, tap:IF or memif:PATH"]);
     behave(2, &["--nic", "packet:v0"], "greet").says(2, &["is for --transport ethernet and shm-ethernet"]);
-    behave(2, &["--nic", "eth0"], "greet").says(2, &["it is packet:IF or tap:IF"]);
+    behave(2, &["--nic", "eth0"], "greet").says(2, &["it is packet:IF, tap:IF or memif:PATH"]);
 }
 
 /// Runs commands of a shell in the network of a job's rank.

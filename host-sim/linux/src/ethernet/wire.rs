@@ -3,12 +3,12 @@
 use core::fmt;
 use core::num::NonZeroU32;
 use core::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use aldis_drivers::ethernet::header::ETHERTYPE;
 use aldis_drivers::ethernet::{Config, Ethernet, Framing, Udp};
 use aldis_hal::{Cause, Epoch, Instant, PeerId, Sink, Transport};
-use aldis_nic::{CardChoice, CardError, InterfaceNic, local_mac};
+use aldis_nic::{CardChoice, CardError, CardNic, local_mac};
 use aldis_protocols::connect::HandshakeSetup;
 use aldis_protocols::reliable::LinkConfig;
 use aldis_sys::file::{dup, read_link, read_to_string};
@@ -35,7 +35,7 @@ const MESSAGE_BYTES_MIN: usize = 256;
 
 /// A rank's transport on its interface.
 pub(super) struct InterfaceWire {
-    pub(super) ethernet: Ethernet<'static, InterfaceNic>,
+    pub(super) ethernet: Ethernet<'static, CardNic>,
     framing: Framing,
     message_bytes: u16,
     place: u64,
@@ -52,7 +52,7 @@ impl InterfaceWire {
         let WiredIdentity { job, me, epoch, ranks, mates } = who;
         let random = entropy::random().map_err(|error| error.to_string())?;
         let ethertype = if choice.is_udp { ETHERTYPE_IPV4 } else { ETHERTYPE };
-        let nic = InterfaceNic::open(choice, local_mac(random), Some(ethertype));
+        let nic = CardNic::open(choice, local_mac(random), Some(ethertype));
         let nic = nic.map_err(|error| error.to_string())?;
         let framing = if choice.is_udp { Framing::Udp(Udp::of_rank(me.0)) } else { Framing::Ethernet };
         let mtu = aldis_hal::Nic::mtu(&nic);
@@ -63,7 +63,7 @@ impl InterfaceWire {
                 "the MTU of {interface} is {mtu}; ip link set {interface} mtu {need} or more"
             ));
         }
-        let place = place(nic.index());
+        let place = nic.index().map_or_else(entropy::distinct, place);
         let others = ranks.saturating_sub(1).max(1) as usize;
         let refused = |cause: Cause| format!("{choice}: {cause}");
         let memory = memory(others, WINDOW, message_bytes).map_err(refused)?;
@@ -102,9 +102,9 @@ impl InterfaceWire {
         self.ethernet.introduce(peer, epoch, &address.station)
     }
 
-    /// A file that can be read when a frame has come.
+    /// A file that can be read when a frame has come, if the card has one.
     pub(super) fn bell(&self) -> Option<OwnedFd> {
-        dup(self.ethernet.nic().as_fd()).ok()
+        dup(self.ethernet.nic().bell()?).ok()
     }
 
     pub(super) const fn trouble(&self) -> Option<&CardError> {

@@ -36,16 +36,18 @@ pub(crate) fn run(options: &BenchOptions, as_json: bool) -> Result<String, Box<d
     if !(FRAME_BYTES_MIN..=longest).contains(&options.size) {
         return Err(format!("--size is {FRAME_BYTES_MIN} to {longest} on {}", options.card).into());
     }
-    let mut echo = options.echo.as_ref().map(BenchStation::open).transpose()?;
     let stop = AtomicBool::new(false);
-    let figures = thread::scope(|scope| {
-        if let Some(echo) = &mut echo {
-            scope.spawn(|| answer(echo, until(&stop)));
-        }
+    let (echoed, figures) = thread::scope(|scope| {
+        // A card may be the other end of this one, which answers while it is looked for.
+        let echo = options.echo.as_ref().map(|card| {
+            let stop = &stop;
+            scope.spawn(move || BenchStation::open(card).map(|mut echo| answer(&mut echo, until(stop))))
+        });
         let measured = find(&mut station).and_then(|peer| Ok((peer, measure(&mut station, peer, options)?)));
         stop.store(true, Ordering::Relaxed);
-        measured
+        (echo.and_then(|echo| echo.join().ok()).transpose(), measured)
     });
+    echoed?;
     let (peer, figures) = figures?;
     Ok(figures.tell(options, peer, as_json))
 }

@@ -9,8 +9,8 @@ use clap::{Args, Parser, Subcommand};
 
 /// Network cards for jobs: which there are, and what they carry without the protocols of a job.
 ///
-/// A card is packet:IF, frames of an interface beside the system's own use of it, or tap:IF, the
-/// other end of a TAP, as `aldis-run --nic` takes it.
+/// A card is packet:IF, frames of an interface beside the system's own use of it, tap:IF, the other
+/// end of a TAP, or memif:PATH, memory shared with DPDK or VPP, as `aldis-run --nic` takes it.
 #[derive(Debug, Parser)]
 #[command(name = "aldis-nic", version, about, long_about, after_long_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct NicOptions {
@@ -91,6 +91,8 @@ const EXAMPLES: &str = r#"Examples:
   unshare -Urn sh -c 'ip link add v0 type veth peer name v1; ip link set v0 up; ip link set v1 up
                       aldis-nic bench packet:v0 packet:v1'
       the same without root, in a network of one's own
+  aldis-nic bench memif:/run/a.sock memif:/run/b.sock
+      through a switch of DPDK between two of its interfaces (docs/cards.md)
 
 A round trip is a frame there and back; half of it is the latency of one. The rate counts frames that came back, each way.
 Frames have EtherType 0x88B6 (local experiments), so that a bench disturbs no job on the same wire.

@@ -36,7 +36,7 @@ pub(crate) fn run(as_json: bool) -> Result<String, Box<dyn Error>> {
         });
         return Ok(json!({"cards": Vec::from_iter(cards), "taps_refused": no_taps}).to_string());
     }
-    let width = all.iter().map(|one| one.name.len() + 7).max().unwrap_or(0).max(4);
+    let width = all.iter().map(|one| one.name.len() + 7).max().unwrap_or(0).max(10);
     let mut text = format!("{:width$}  {:10}  {:>5}  {:17}  usable", "card", "state", "MTU", "address");
     for ListedCard { name, state, mtu, mac, refused } in &all {
         let card = format!("packet:{name}");
@@ -45,20 +45,16 @@ pub(crate) fn run(as_json: bool) -> Result<String, Box<dyn Error>> {
     }
     let usable =
         no_taps.map_or_else(|| "yes, of one's own (docs/cards.md)".into(), |reason| format!("no: {reason}"));
-    write!(text, "\n{:width$}  {:10}  {:>5}  {:17}  {usable}", "tap:IF", "-", "-", "-")?;
+    for (card, usable) in [("tap:IF", usable), ("memif:PATH", "yes, of a server (docs/cards.md)".into())] {
+        write!(text, "\n{card:width$}  {:10}  {:>5}  {:17}  {usable}", "-", "-", "-")?;
+    }
     Ok(text)
 }
 
 /// An interface that may be gone by now.
 fn describe(name: String) -> Option<ListedCard> {
     let state = interface(&name).ok()?;
-    let choice = CardChoice {
-        kind: CardKind::Packet,
-        interface: name.clone(),
-        has_interface_mac: false,
-        is_udp: false,
-        patience_s: None,
-    };
+    let choice = CardChoice::plain(CardKind::Packet, name.clone());
     let refused = BenchStation::open(&choice).err().map(|error| error.to_string());
     let words = match (state.has(IFF_UP), state.has(IFF_RUNNING)) {
         (false, _) => "down",

@@ -9,7 +9,7 @@ use core::fmt;
 
 use aldis_hal::nic::{Mac, Nic, RxFrame, TxFrame};
 use aldis_linux::entropy;
-use aldis_nic::{CardChoice, CardError, InterfaceNic, local_mac};
+use aldis_nic::{CardChoice, CardError, CardNic, local_mac};
 
 /// The second EtherType for local experiments (IEEE Std 802a-2003, 3.2): jobs have the first.
 const ETHERTYPE: u16 = 0x88B6;
@@ -37,11 +37,11 @@ pub(crate) struct BenchFrame {
 
 /// A card with the frames of a bench.
 #[derive(Debug)]
-pub(crate) struct BenchStation(pub(crate) InterfaceNic);
+pub(crate) struct BenchStation(pub(crate) CardNic);
 
 impl BenchStation {
     pub(crate) fn open(choice: &CardChoice) -> Result<Self, CardError> {
-        InterfaceNic::open(choice, local_mac(entropy::distinct()), Some(ETHERTYPE)).map(Self)
+        CardNic::open(choice, local_mac(entropy::distinct()), Some(ETHERTYPE)).map(Self)
     }
 
     /// Sends a frame of so many bytes; false if the card has no room now.

@@ -1,0 +1,153 @@
+//! `CardNic`: the card that a user chooses, of any kind.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use aldis_hal::nic::{LinkState, Mac, Nic, TxFrame};
+
+use crate::choice::{CardChoice, CardKind};
+use crate::error::CardError;
+use crate::interface::{InterfaceNic, InterfaceTx};
+use crate::memif::{MemifNic, MemifTx};
+
+/// A card of any kind.
+#[derive(Debug)]
+pub enum CardNic {
+    /// An interface of this machine.
+    Interface(InterfaceNic),
+    /// Memory that is shared with another process.
+    Memif(MemifNic),
+}
+
+impl CardNic {
+    /// Opens a card: frames to this address or to all stations, of an interface those of one
+    /// EtherType, or of all. Where the choice says so the interface's own address takes its place.
+    ///
+    /// # Errors
+    /// The causes that [`CardError`] names: no such interface or socket, one that is down, no
+    /// permission, a TAP or a memif that another process has.
+    pub fn open(choice: &CardChoice, mac: Mac, ethertype: Option<u16>) -> Result<Self, CardError> {
+        match choice.kind {
+            CardKind::Packet | CardKind::Tap => {
+                InterfaceNic::open(choice, mac, ethertype).map(Self::Interface)
+            }
+            CardKind::Memif => MemifNic::open(choice, mac).map(Self::Memif),
+        }
+    }
+
+    /// Notes that other ranks of this machine are on the same interface, where there is one.
+    ///
+    /// # Errors
+    /// [`CardError::System`].
+    pub fn share(&mut self) -> Result<(), CardError> {
+        match self {
+            Self::Interface(card) => card.share(),
+            Self::Memif(_) => Ok(()),
+        }
+    }
+
+    /// Looks at the card: whether frames pass, and if not, why. One that has been made anew is
+    /// taken up again.
+    pub fn probe(&mut self) -> Option<&CardError> {
+        match self {
+            Self::Interface(card) => card.probe(),
+            Self::Memif(card) => card.probe(),
+        }
+    }
+
+    /// The trouble that was found last.
+    pub const fn trouble(&self) -> Option<&CardError> {
+        match self {
+            Self::Interface(card) => card.trouble(),
+            Self::Memif(card) => card.trouble(),
+        }
+    }
+
+    /// The choice by which it was opened.
+    pub const fn choice(&self) -> &CardChoice {
+        match self {
+            Self::Interface(card) => card.choice(),
+            Self::Memif(card) => card.choice(),
+        }
+    }
+
+    /// The number of its interface, if it is one of this machine's.
+    pub const fn index(&self) -> Option<u32> {
+        match self {
+            Self::Interface(card) => Some(card.index()),
+            Self::Memif(_) => None,
+        }
+    }
+
+    /// A file that can be read when a frame has come, if the card has one: it is polled otherwise.
+    pub fn bell(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Interface(card) => Some(card.as_fd()),
+            Self::Memif(_) => None,
+        }
+    }
+}
+
+/// A frame to be sent.
+#[derive(Debug)]
+pub enum CardTx<'a> {
+    /// By an interface.
+    Interface(InterfaceTx<'a>),
+    /// Through shared memory.
+    Memif(MemifTx<'a>),
+}
+
+impl TxFrame for CardTx<'_> {
+    fn bytes(&mut self) -> &mut [u8] {
+        match self {
+            Self::Interface(frame) => frame.bytes(),
+            Self::Memif(frame) => frame.bytes(),
+        }
+    }
+
+    fn send(self) {
+        match self {
+            Self::Interface(frame) => frame.send(),
+            Self::Memif(frame) => frame.send(),
+        }
+    }
+}
+
+impl Nic for CardNic {
+    type Rx<'a> = &'a [u8];
+    type Tx<'a> = CardTx<'a>;
+
+    fn receive(&mut self) -> Option<&[u8]> {
+        match self {
+            Self::Interface(card) => card.receive(),
+            Self::Memif(card) => card.receive(),
+        }
+    }
+
+    fn transmit(&mut self, len: usize) -> Option<CardTx<'_>> {
+        match self {
+            Self::Interface(card) => card.transmit(len).map(CardTx::Interface),
+            Self::Memif(card) => card.transmit(len).map(CardTx::Memif),
+        }
+    }
+
+    fn mtu(&self) -> usize {
+        match self {
+            Self::Interface(card) => card.mtu(),
+            Self::Memif(card) => card.mtu(),
+        }
+    }
+
+    fn mac(&self) -> Mac {
+        match self {
+            Self::Interface(card) => card.mac(),
+            Self::Memif(card) => card.mac(),
+        }
+    }
+
+    fn link(&self) -> LinkState {
+        match self {
+            Self::Interface(card) => card.link(),
+            Self::Memif(card) => card.link(),
+        }
+    }
+}
