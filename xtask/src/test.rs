@@ -86,7 +86,7 @@ enum When {
     Background,
 }
 
-const STEPS: [Step; 28] = {
+const STEPS: [Step; 29] = {
     use When::{Always, Background, Slow};
     const fn step(name: &'static str, when: When, work: fn(&Workspace) -> Result<Outcome>) -> Step {
         Step { name, when, work, full: None }
@@ -111,6 +111,7 @@ const STEPS: [Step; 28] = {
         step("mpi", Slow, |_| mpi::step()),
         Step { full: Some(|_| mpi::clients_in_full()), ..step("mpi4py", Slow, |_| mpi::clients()) },
         Step { full: Some(|_| mpi::examples_in_full()), ..step("rsmpi", Slow, |_| mpi::examples()) },
+        step("memif", Slow, |_| memif()),
         step("endian", Slow, endian::step),
         Step { full: Some(|_| verbs::step_in_full()), ..step("verbs", Slow, |_| verbs::step()) },
         // Begun first, as the next step waits for them.
@@ -242,8 +243,10 @@ const FEATURES: &str = "aldis-features";
 
 /// Features that are linted at once, in those packages that have them: each of them is built
 /// without the others by another step.
-const LINTED_AT_ONCE: [&[&str]; 2] =
-    [&["defmt", "embassy", "half", "memif", "smoltcp", "virtio"], &["faults", "planted-bugs", verbs::FEATURE]];
+const LINTED_AT_ONCE: [&[&str]; 2] = [
+    &["defmt", "embassy", "half", "memif", "smoltcp", "virtio"],
+    &["faults", "planted-bugs", verbs::FEATURE],
+];
 
 /// Each package of the core by itself, as features that another one happens to turn on would hide
 /// what is wrong without them, and the others together; those of the core once more without what is
@@ -360,6 +363,22 @@ fn tests() -> Result<Outcome> {
     let outcomes = [run(&mut cargo), run(&mut small)];
     outcomes.into_iter().collect::<Result<()>>()?;
     Ok(Outcome::Passed(format!("{PROPERTY_SEED}={seed}")))
+}
+
+/// The forwarding program of DPDK, and the package that brings it on Debian.
+const TESTPMD: [&str; 2] = ["dpdk-testpmd", "dpdk-dev"];
+
+/// Runs the tests of cards in memory that is shared with DPDK: they were built with all others.
+fn memif() -> Result<Outcome> {
+    let [program, package] = TESTPMD;
+    if !shell::has(program) {
+        let (why, enable) = (format!("no {program}"), format!("apt-get install {package}"));
+        return Ok(Outcome::Skipped { why, enable });
+    }
+    let mut cargo = tests_of_all();
+    cargo.args(["--test", "launcher", "--test", "nic", "--", "--ignored", "--test-threads", "1"]);
+    let tests = harness::pass(&mut cargo, &["memif_"])?;
+    Ok(Outcome::Passed(format!("{tests} tests beside {program}")))
 }
 
 /// Cargo, to build and run the tests of the whole workspace but those of the conformance suite,

@@ -11,6 +11,7 @@
 //! | [`outputs`] | standard output that cannot be written | run, sim |
 //! | [`rig`] | endpoints in one process over a wire whose every limit can be tiny | kernel |
 //! | [`scratch`] | folders that go when they are dropped | linux, nic, sim |
+//! | [`testpmd`] | DPDK's forwarding program between two memifs | run, launcher |
 
 pub mod datatypes;
 pub mod hub;
@@ -20,3 +21,4 @@ pub mod network;
 pub mod outputs;
 pub mod rig;
 pub mod scratch;
+pub mod testpmd;

@@ -17,6 +17,7 @@ mod hosts;
 mod hydra;
 mod leftovers;
 mod managers;
+mod memif;
 mod namespaces;
 mod nodes;
 mod output;

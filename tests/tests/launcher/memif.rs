@@ -1,0 +1,68 @@
+//! Jobs whose ranks have memifs: of a server of the rank's own, and through DPDK's testpmd.
+
+use core::time::Duration;
+
+use aldis_kit::scratch::ScratchFolder;
+use aldis_kit::testpmd::Testpmd;
+
+use crate::harness::{begin, behave};
+
+#[test]
+fn a_card_that_is_no_memif_is_told() {
+    let folder = ScratchFolder::new("launcher-memif");
+    let card = format!("memif:{},id=%r", folder.path().join("sock").display());
+    let ended = behave(2, &["--transport", "ethernet", "--nic", &card], "greet");
+    ended.says(1, &["over ethernet: no memif server is at ", "start one, such as dpdk-testpmd"]);
+    behave(2, &["--transport", "ethernet", "--nic", "memif:m,id"], "greet").says(2, &["id=NUMBER or id=%r"]);
+}
+
+#[test]
+#[ignore = "`cargo xtask test --step memif` runs it, which asks for dpdk-testpmd"]
+fn memif_ranks_exchange_messages_through_testpmd() {
+    let folder = ScratchFolder::new("launcher-testpmd");
+    let socket = folder.path().join("sock");
+    let switch = Testpmd::start(&socket);
+    let card = format!("memif:{},id=%r", socket.display());
+    for words in ["", ",udp", ",mtu=9000"] {
+        let card = format!("{card}{words}");
+        let ended = behave(2, &["--transport", "ethernet", "--nic", &card], "levels");
+        assert_eq!(ended.code, Some(0), "{words}: {ended:#?}");
+    }
+    // All ranks want the same interface.
+    let card = format!("memif:{}", socket.display());
+    let ended = behave(2, &["--transport", "ethernet", "--nic", &card], "greet");
+    ended.says(1, &["the peer refuses: Already connected", "id=%r"]);
+    drop(switch);
+}
+
+#[test]
+#[ignore = "`cargo xtask test --step memif` runs it, which asks for dpdk-testpmd"]
+fn memif_ranks_lose_nothing_when_testpmd_is_killed_and_started_again() {
+    let folder = ScratchFolder::new("launcher-testpmd");
+    let socket = folder.path().join("sock");
+    let switch = Testpmd::start(&socket);
+    let card = format!("memif:{},id=%r", socket.display());
+    let mut job = begin(2, &["--transport", "ethernet", "--nic", &card], "rounds");
+    job.line("a third is done");
+    drop(switch);
+    std::thread::sleep(Duration::from_millis(300));
+    let _switch = Testpmd::start(&socket);
+    let ended = job.wait();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert_eq!(ended.out.matches("all came back").count(), 2, "{ended:#?}");
+}
+
+#[test]
+#[ignore = "`cargo xtask test --step memif` runs it, which asks for dpdk-testpmd"]
+fn memif_ranks_whose_testpmd_stays_away_end_the_job() {
+    let folder = ScratchFolder::new("launcher-testpmd");
+    let socket = folder.path().join("sock");
+    let switch = Testpmd::start(&socket);
+    let card = format!("memif:{},id=%r,patience=1", socket.display());
+    let mut job = begin(2, &["--transport", "ethernet", "--nic", &card], "hang");
+    job.pids(2);
+    drop(switch);
+    let ended = job.wait();
+    ended.says(1, &["the memif server at ", "has gone; remove the socket, and start it again"]);
+    assert!(ended.took < Duration::from_secs(30), "{ended:#?}");
+}
