@@ -27,6 +27,9 @@ const REFUSAL: Duration = Duration::from_secs(1);
 /// The pause before a server that answers nothing, or refuses, is asked again.
 const PAUSE_MS: u16 = 100;
 
+/// The time after which a peer that has not come to the end of its handshake makes room for another.
+const SLOW: Duration = Duration::from_secs(3);
+
 /// The least time between two looks for a peer, and polls in vain between two questions whether it
 /// is over.
 const LOOK: Duration = Duration::from_millis(100);
@@ -184,6 +187,7 @@ impl MemifLink {
     /// Looks for a peer if there is none, and listens to one that there is.
     fn probe(&mut self) {
         (self.idle, self.looked) = (0, Instant::now());
+        self.give_up();
         match (&self.connection, &self.listener) {
             (None, _) => {
                 if let Err(error) = self.connect() {
@@ -199,6 +203,15 @@ impl MemifLink {
             (Some(_), None) => {}
         }
         self.listen();
+    }
+
+    /// Ends a connection whose handshake takes too long.
+    fn give_up(&mut self) {
+        let slow = self.connection.take_if(|connection| connection.is_slow(SLOW));
+        if let Some(connection) = slow {
+            connection.end("too slow");
+            self.trouble = Some(self.no_peer());
+        }
     }
 
     /// Begins a connection, if it can be now.

@@ -1,6 +1,8 @@
 //! A connection of a memif: its socket, its memory, and how far its handshake has come.
 
+use core::time::Duration;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
 
 use aldis_drivers::adapters::ForeignDevice;
 use aldis_drivers::memif::{
@@ -61,6 +63,7 @@ pub(super) struct MemifConnection {
     bells: [Option<OwnedFd>; 2],
     memif: Option<HostMemif>,
     is_started: bool,
+    begun: Instant,
     station: MemifStation,
 }
 
@@ -92,6 +95,7 @@ impl MemifConnection {
             bells: [bell()?, bell()?],
             memif: Some(Memif::client(mapping, layout, mac, frame_bytes).map_err(|_| invalid)?),
             is_started: false,
+            begun: Instant::now(),
             station,
         })
     }
@@ -119,8 +123,14 @@ impl MemifConnection {
             bells: [None, None],
             memif: None,
             is_started: false,
+            begun: Instant::now(),
             station,
         })
+    }
+
+    /// Returns true if its handshake takes longer than this.
+    pub(super) fn is_slow(&self, limit: Duration) -> bool {
+        !self.is_started && self.begun.elapsed() >= limit
     }
 
     /// The rings, once frames may go.

@@ -168,6 +168,22 @@ fn interfaces_that_are_not_there_are_refused_by_name() {
     assert!(send(&mut client, ONE, b"first") && received(&mut server).unwrap() == b"first");
 }
 
+/// A client that says nothing keeps no other out.
+#[test]
+fn a_client_that_says_nothing_makes_room() {
+    let path = SocketPath::new();
+    let mut server = open(&path.choice(",server"), ONE).unwrap();
+    let silent = ControlSocket::connect(&path.0).unwrap();
+    assert!(server.probe().is_some() && silent.receive().unwrap().is_some(), "it is greeted");
+    let deadline = Instant::now() + PATIENCE;
+    while silent.receive().unwrap().is_none() {
+        assert!(Instant::now() < deadline && server.receive().is_none());
+        thread::sleep(Duration::from_millis(10));
+    }
+    let mut client = connect(&mut server, path.choice("")).unwrap();
+    until(&mut server, &mut client, are_up);
+}
+
 /// Serves a client as `serve` does, which gets its connection, and returns the client's error.
 fn error_of(serve: impl Fn(ControlSocket) + Send + Sync + 'static) -> CardError {
     let path = SocketPath::new();
