@@ -27,7 +27,8 @@ const REFUSAL: Duration = Duration::from_secs(1);
 /// The pause before a server that answers nothing, or refuses, is asked again.
 const PAUSE_MS: u16 = 100;
 
-/// The time after which a peer that has not come to the end of its handshake makes room for another.
+/// The time after which a peer that has not come to the end of its handshake makes room for
+/// another.
 const SLOW: Duration = Duration::from_secs(3);
 
 /// The least time between two looks for a peer, and polls in vain between two questions whether it
