@@ -33,12 +33,13 @@ impl Fences {
 }
 
 /// The folders of what ships or is measured.
-const FOLDERS: [&str; 24] = [
+const FOLDERS: [&str; 25] = [
     "hal/src",
     "protocols/src",
     "drivers/src",
     "kernel/src",
     "coll/src",
+    "c/src",
     "host-sim/linux/src",
     "host-sim/run/src",
     "host-sim/sim/src",

@@ -1,5 +1,5 @@
-//! `cargo xtask firmware`: the five `no_std` crates on bare metal, without and with `defmt`, in a
-//! build that has no `alloc` and no `std` to offer.
+//! `cargo xtask firmware`: the five `no_std` crates and the C interface on bare metal, without and
+//! with `defmt`, in a build that has no `alloc` and no `std` to offer.
 
 use std::process::Command;
 
@@ -13,6 +13,9 @@ use clap::Args;
 /// The crates that run without an operating system.
 pub(crate) const CRATES: [&str; 5] =
     ["aldis-hal", "aldis-protocols", "aldis-drivers", "aldis-kernel", "aldis-coll"];
+
+/// Their interface for firmware in C, a static library.
+const C_INTERFACE: &str = "aldis-c";
 
 /// The targets that must build: servers and DPUs, RISC-V, and microcontrollers of two families.
 pub(crate) const TARGETS: [&str; 5] = [
@@ -30,8 +33,8 @@ const WITH_DEFMT: [&str; 2] = ["aarch64-unknown-none", NOT_LINKED];
 /// The target for which no step of `cargo xtask test` links anything.
 const NOT_LINKED: &str = "riscv32imac-unknown-none-elf";
 
-/// Builds hal, protocols, drivers, kernel and coll for bare metal, and checks them once more with
-/// `defmt`.
+/// Builds hal, protocols, drivers, kernel, coll and the static library of `aldis.h` for bare metal,
+/// and checks the five once more with `defmt`.
 ///
 /// The compiler's core for a target comes from `ALDIS_RUSTC_<TARGET>`, an installed rustup target,
 /// a core built earlier, or a rustc with library source (Debian: rustc-web cargo-web rust-web-src);
@@ -91,7 +94,8 @@ fn build(workspace: &Workspace, targets: &[&str], how: &str, with_defmt: &[&str]
     let some: Vec<&Toolchain> = some.map(|(_, toolchain)| toolchain).collect();
     for (first, others) in toolchain::groups(&some) {
         let mut cargo = first.cargo_for(&others, how);
-        shell::run(cargo.args(CRATES.iter().flat_map(|name| ["-p", name])))?;
+        let packages = CRATES.into_iter().chain([C_INTERFACE]);
+        shell::run(cargo.args(packages.flat_map(|name| ["-p", name])))?;
     }
     let some = toolchains.iter().filter(|(target, _)| with_defmt.contains(target));
     let some: Vec<&Toolchain> = some.map(|(_, toolchain)| toolchain).collect();

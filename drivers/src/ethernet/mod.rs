@@ -132,7 +132,7 @@ pub use counters::EthernetCounters;
 pub use framing::{CardAddress, Framing, Ipv4, Udp};
 pub(crate) use framing::{Port, Station};
 pub use peer::PeerRow;
-pub use storage::{EthernetMemory, EthernetStorage, PEERS_MAX, bytes_per_peer};
+pub use storage::{EthernetMemory, EthernetStorage, PEERS_MAX, are_sizes, bytes_per_peer};
 pub use transport::{Ethernet, EthernetSlot};
 
 /// Bytes of a frame in front of the message, with an EtherType of its own; see

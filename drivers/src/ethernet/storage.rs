@@ -52,6 +52,12 @@ const fn is_window(window: usize) -> bool {
     window.is_power_of_two() && window <= WINDOW_MAX as usize
 }
 
+/// Returns true if a transport can have memory of these sizes, which are those of an
+/// [`EthernetStorage`].
+pub const fn are_sizes(peers: usize, window: usize, message_bytes: usize) -> bool {
+    peers > 0 && peers <= PEERS_MAX && is_window(window) && is_message(message_bytes)
+}
+
 /// Returns true if messages can be that long.
 const fn is_message(bytes: usize) -> bool {
     bytes > 0 && bytes < 1 << 16 && bytes.is_multiple_of(8)
@@ -157,7 +163,7 @@ impl<'m> EthernetMemory<'m> {
         message_bytes: usize,
     ) -> Result<Self, Cause> {
         let peers = rows.len();
-        let is_sound = peers > 0 && peers <= PEERS_MAX && is_window(window) && is_message(message_bytes);
+        let is_sound = are_sizes(peers, window, message_bytes);
         let ring = |(words, lengths): (&'m mut [u64], &'m mut [u16])| {
             let bytes = words.as_mut_bytes();
             let is_whole = lengths.len() == peers * window && bytes.len() == lengths.len() * message_bytes;

@@ -24,7 +24,7 @@ const HEAD: &str = "# Unsafe code, item by item\n";
 const NOTHING: &str = "?";
 
 /// Folders whose tests, models and programs can attack.
-const ATTACKERS: [&str; 6] = ["hal", "drivers", "kernel", "coll", "host-sim", "tests"];
+const ATTACKERS: [&str; 7] = ["hal", "drivers", "kernel", "coll", "c", "host-sim", "tests"];
 
 /// Each file's items as the list has them: by name, the argument and what attacks it.
 type Listed = BTreeMap<String, Vec<(String, [String; 2])>>;
