@@ -90,7 +90,16 @@ pub unsafe trait CopyEngine {
     /// Why not.
     fn reads(&self, peer: PeerId) -> Result<(), &'static str>;
 
-    /// Returns true if any memory of `peer` can be read, not only what is mapped here.
+    /// Returns true if memory of `peer` is expected to be read, some of it at least: an engine that
+    /// finds out at the first contact answers so before that. A [`read`](Self::read) that cannot be
+    /// then is refused as [`Cause::Unsupported`].
+    fn expects(&self, peer: PeerId) -> bool {
+        self.reads(peer).is_ok()
+    }
+
+    /// Returns true if any memory of `peer` can be read, not only what is mapped here, or is
+    /// expected to be. Of a peer that is [expected](Self::expects) to be read, and on the way of
+    /// each post: it changes nothing.
     fn reads_all(&self, peer: PeerId) -> bool {
         self.reads(peer).is_ok()
     }

@@ -251,6 +251,20 @@ pub trait Extras {
         true
     }
 
+    /// Returns true if [`depart`](Self::depart) tells `peer` that this rank has left, so that no
+    /// message needs to.
+    #[inline(always)]
+    fn tells_departure(&self, _peer: PeerId) -> bool {
+        false
+    }
+
+    /// Tells each peer of which [`tells_departure`](Self::tells_departure) is true that this rank
+    /// sends nothing more. A peer learns it by [`Sink::lost`], with
+    /// [`Cause::PeerLeft`](crate::Cause::PeerLeft), once all that was sent to it has arrived; what
+    /// it posts after that reaches nobody.
+    #[inline(always)]
+    fn depart(&mut self) {}
+
     /// The control slots of this rank, for collectives among ranks that share memory.
     fn control_slots(&mut self) -> Option<&mut dyn SharedControl> {
         None

@@ -244,6 +244,21 @@ impl<A: Transport, B: Transport> Extras for Composite<A, B> {
     }
 
     #[inline]
+    fn tells_departure(&self, peer: PeerId) -> bool {
+        if self.takes_first(peer) {
+            self.first.tells_departure(peer)
+        } else {
+            self.second.tells_departure(peer)
+        }
+    }
+
+    #[inline]
+    fn depart(&mut self) {
+        self.first.depart();
+        self.second.depart();
+    }
+
+    #[inline]
     fn control_slots(&mut self) -> Option<&mut dyn SharedControl> {
         if A::HAS_CONTROL_SLOTS { self.first.control_slots() } else { self.second.control_slots() }
     }

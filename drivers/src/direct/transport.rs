@@ -83,12 +83,12 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
     /// reach it.
     ///
     /// # Errors
-    /// Why it does not, [`Cause::Unsupported`] if the engine cannot read it, [`Cause::Unreachable`]
-    /// for a rank beyond the table of peers.
+    /// Why it does not, [`Cause::Unsupported`] if the engine expects that it cannot read it,
+    /// [`Cause::Unreachable`] for a rank beyond the table of peers.
     pub fn attach(&mut self, peer: PeerId, table: Table<'m>) -> Result<(), Cause> {
         let inner = *self.inner.reach(peer)?;
         let row = self.peers.get_mut(peer.index()).ok_or(Cause::Unreachable)?;
-        if self.engine.reads(peer).is_err() {
+        if !self.engine.expects(peer) {
             return Err(Cause::Unsupported);
         }
         *row = Some(table);
@@ -289,6 +289,14 @@ impl<T: Transport, E: CopyEngine> Extras for Direct<'_, T, E> {
     #[inline]
     fn has_news(&self, peer: PeerId) -> bool {
         self.inner.has_news(peer)
+    }
+
+    fn tells_departure(&self, peer: PeerId) -> bool {
+        self.inner.tells_departure(peer)
+    }
+
+    fn depart(&mut self) {
+        self.inner.depart();
     }
 
     fn control_slots(&mut self) -> Option<&mut dyn SharedControl> {

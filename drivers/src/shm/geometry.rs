@@ -214,13 +214,18 @@ impl Geometry {
         (self.shared_message_bytes() as usize + SHARED_LABEL_BYTES).next_multiple_of(LINE_BYTES as usize)
     }
 
+    /// Offset of the log of departures, after the shared inbox's slots: an entry of four bytes for
+    /// each rank.
+    pub(super) const fn departures_at(&self) -> usize {
+        (Self::SHARED_SLOTS_AT + SHARED_SLOTS * self.shared_stride()).next_multiple_of(SLOT_BYTES as usize)
+    }
+
     /// Offset of the first lane.
     const fn lanes_at(&self) -> u64 {
         if !self.is_shared() {
             return SLOT_BYTES as u64;
         }
-        let slots = SHARED_SLOTS as u64 * self.shared_stride() as u64;
-        (Self::SHARED_SLOTS_AT as u64 + slots).next_multiple_of(SLOT_BYTES as u64)
+        (self.departures_at() as u64 + self.peers as u64 * 4).next_multiple_of(SLOT_BYTES as u64)
     }
 
     /// Bytes of a lane: ring, ping-pong slots, credit line, blocks.

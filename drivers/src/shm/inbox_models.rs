@@ -153,6 +153,79 @@ fn an_inbox_needs_each_of_its_orders_and_rules() {
     assert!(fails::<ClaimsInTwo>(&[2, 1]));
 }
 
+mod departure {
+    //! Ranks that send and leave: who finds that one has left finds all that it has sent.
+
+    use super::super::departures::{self, DepartureOrders, Departures};
+    use super::*;
+    use crate::sync::Word;
+
+    struct EntryRelaxed;
+    impl DepartureOrders for EntryRelaxed {
+        const PUBLISH: Ordering = Ordering::Relaxed;
+    }
+
+    struct LookRelaxed;
+    impl DepartureOrders for LookRelaxed {
+        const LOOK: Ordering = Ordering::Relaxed;
+    }
+
+    struct TakesInTwo;
+    impl DepartureOrders for TakesInTwo {
+        const TAKES_AT_ONCE: bool = false;
+    }
+
+    fn explore<O: DepartureOrders + 'static>(leaving: u32) {
+        let mut builder = Builder::new();
+        builder.preemption_bound = Some(2);
+        builder.check(move || {
+            let entries: Vec<Word> = (0..SLOTS).map(|_| Word::new(0)).collect();
+            let both = Arc::new((ModelInbox::new(), entries));
+            let threads: Vec<_> = (0..leaving)
+                .map(|rank| {
+                    let (both, me) = (Arc::clone(&both), PeerId(rank));
+                    thread::spawn(move || {
+                        let mut end = InboxSender::<Exact>::EMPTY;
+                        both.0.send(&mut end, me, 10 * me.0);
+                        Departures::<O>::new(&both.1).enter(me, 0);
+                    })
+                })
+                .collect();
+            let (mut end, mut next, mut gone) = (InboxReceiver::<Exact>::NEW, [0; SLOTS], 0);
+            while gone < leaving {
+                match Departures::<O>::new(&both.1).at(gone) {
+                    Some(rank) => {
+                        both.0.receive(&mut end, &mut next);
+                        assert_eq!(next[rank.index()], 1, "its message is there");
+                        gone += 1;
+                    }
+                    None => thread::yield_now(),
+                }
+            }
+            for thread in threads {
+                thread.join().unwrap();
+            }
+        });
+    }
+
+    fn fails<O: DepartureOrders + 'static>(leaving: u32) -> bool {
+        catch_unwind(AssertUnwindSafe(|| explore::<O>(leaving))).is_err()
+    }
+
+    #[test]
+    fn a_rank_that_has_left_has_sent_before() {
+        explore::<departures::Exact>(1);
+        explore::<departures::Exact>(2);
+    }
+
+    #[test]
+    fn the_log_needs_each_of_its_orders_and_rules() {
+        assert!(fails::<EntryRelaxed>(1));
+        assert!(fails::<LookRelaxed>(1));
+        assert!(fails::<TakesInTwo>(2));
+    }
+}
+
 mod hand_over {
     //! A sender that goes over to a lane that it was granted, and back: no message overtakes
     //! another.

@@ -62,9 +62,10 @@
 //!
 //! # What is validated
 //!
-//! Headers when a region is opened; of a sender: sequence, block, length, record; of a receiver:
-//! positions and blocks returned; of control slots: sequence, and how far ahead chunks are. A value
-//! that cannot be ends the lane: the loss is reported to the sink and posts answer
+//! Headers when a region is opened, or before the first message to it where lanes are fewer than
+//! peers; of a sender: sequence, block, length, record; of a receiver: positions and blocks
+//! returned; of control slots: sequence, and how far ahead chunks are. A value that cannot be ends
+//! the lane: the loss is reported to the sink and posts answer
 //! [`Cause::PeerDead`](aldis_hal::Cause::PeerDead). What cannot be found is memory that changes
 //! while it is read.
 
@@ -72,6 +73,8 @@ mod control_slots;
 #[cfg(not(loom))]
 mod cores;
 mod cursor;
+#[cfg(target_pointer_width = "64")]
+mod departures;
 #[cfg(not(loom))]
 mod distance;
 mod geometry;

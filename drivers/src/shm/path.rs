@@ -29,6 +29,9 @@
 //! a lane has read before is older than the lane, and all that follows is of it.
 
 #[cfg(target_pointer_width = "64")]
+use aldis_hal::Epoch;
+
+#[cfg(target_pointer_width = "64")]
 use super::inbox::InboxSender;
 
 /// Messages of a sender that have come through the inbox, after which it gets a lane.
@@ -126,6 +129,10 @@ pub(super) struct PeerPath {
     pub(super) used_at: u32,
     /// The place, plus one, of a lane of the peer's that is granted and not taken over yet.
     pub(super) granted: u8,
+    /// False until the peer's inbox has been looked at: before the first message to it.
+    pub(super) is_met: bool,
+    /// The life of the peer that is to be found there.
+    pub(super) epoch: Epoch,
 }
 
 #[cfg(target_pointer_width = "64")]
@@ -142,6 +149,8 @@ impl PeerPath {
         position: 0,
         used_at: 0,
         granted: 0,
+        is_met: false,
+        epoch: Epoch(0),
     };
 
     /// Lets go of all shared memory.

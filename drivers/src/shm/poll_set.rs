@@ -32,8 +32,11 @@ impl Shm<'_> {
     #[inline(never)]
     pub(super) fn find_room(&mut self, peer: PeerId, block: bool) -> Result<SendPath, Refusal> {
         #[cfg(target_pointer_width = "64")]
-        if self.goes_by_inbox(peer) {
-            return Ok(SendPath::Inbox);
+        if self.shared.exists {
+            self.make_contact(peer).map_err(Refusal::Never)?;
+            if self.goes_by_inbox(peer) {
+                return Ok(SendPath::Inbox);
+            }
         }
         let Some(lane) = self.lanes.get_mut(peer.index()).filter(|lane| lane.state == LaneState::Open) else {
             return Err(Refusal::Never(self.unusable(peer)));

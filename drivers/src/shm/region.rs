@@ -8,6 +8,8 @@ use core::ptr::NonNull;
 use aldis_hal::{Cause, Epoch, PeerId};
 
 use super::control_slots::{self, Own, Theirs};
+#[cfg(target_pointer_width = "64")]
+use super::departures::{self, Departures};
 use super::geometry::{Geometry, Identity, PING_PONG_SLOTS, SLOT_BYTES, SetSizes, place_of};
 use super::header::{self, InboxHeader};
 #[cfg(target_pointer_width = "64")]
@@ -138,6 +140,21 @@ impl<'m> Inbox<'m> {
         Ok(Self { region, geometry, identity, start, header, set_sizes })
     }
 
+    /// Takes `region` for an inbox of this one's geometry, of `identity`, without a look at it.
+    ///
+    /// # Errors
+    /// [`Cause::BadRegion`] for a region that is too short or not aligned.
+    pub(super) fn assume(&self, region: Region<'m>, identity: Identity) -> Result<Self, Cause> {
+        let header = region.header()?;
+        if region.len < self.geometry.inbox_bytes() {
+            return Err(Cause::BadRegion);
+        }
+        // SAFETY: as in `open`.
+        let header = core::array::from_fn(|_| unsafe { NonNull::from(header).as_ref() });
+        let &Self { geometry, start, set_sizes, .. } = self;
+        Ok(Self { region, geometry, identity, start, header, set_sizes })
+    }
+
     /// The sending end of `sender`'s lane in this inbox; `None` for a rank without a lane.
     pub(super) fn outgoing(&self, sender: PeerId) -> Option<RingSender> {
         let place = self.memory().lane(self.place_of(sender)?, self.start);
@@ -189,9 +206,9 @@ impl<'m> Inbox<'m> {
             return None;
         }
         let place = self.set(lane.sets, set)?;
-        // SAFETY: an open lane leads to the sets of an inbox that was found right when it was
-        // attached, of the same geometry as this one; `Region::new`'s caller vouched for its memory
-        // and its users for as long as the lane is open.
+        // SAFETY: an open lane leads to the sets of an inbox of this one's geometry, in a region
+        // that was found long enough when it was attached; `Region::new`'s caller vouched for its
+        // memory and its users for as long as the lane is open.
         Some(unsafe { Theirs::at(place) })
     }
 
@@ -230,14 +247,44 @@ impl<'m> Inbox<'m> {
         let control = region.wrapping_add(Geometry::SHARED_AT).cast::<InboxControl>();
         let labels = region.wrapping_add(Geometry::SHARED_SLOTS_AT);
         // SAFETY: callers have a region of this geometry, which has a shared inbox, that was found
-        // right and is mapped during `'m` (of a peer: as long as the lane is open, which is where
-        // its address comes from). It is made of atomics, and its users keep the protocol.
+        // long enough and is mapped during `'m` (of a peer: as long as the lane is open, which is
+        // where its address comes from). It is made of atomics, and its users keep the protocol.
         unsafe { InboxPlace::new(&*control, labels, self.geometry.shared_stride()) }
     }
 
     /// The inbox that all share of an open lane's peer.
     pub(super) fn shared_of(&self, lane: &Lane) -> Option<InboxPlace<'m>> {
         if lane.path.region.is_null() { None } else { Some(self.shared_at(lane.path.region)) }
+    }
+
+    /// Looks if the inbox that all share of an open lane's peer is what it was taken for, and that
+    /// peer's.
+    ///
+    /// # Errors
+    /// [`Cause::BadRegion`] if it is another's, or none; [`Cause::Incompatible`] for another
+    /// geometry or another first position, and as [`open`](Self::open).
+    #[cold]
+    pub(super) fn check_theirs(&self, lane: &Lane, identity: Identity) -> Result<(), Cause> {
+        let start = NonNull::new(lane.path.region.cast_mut()).ok_or(Cause::BadRegion)?;
+        // As long as `assume` has found it.
+        let theirs = Self::open(Region { start, len: self.geometry.inbox_bytes(), memory: PhantomData })?;
+        if theirs.identity != identity {
+            return Err(Cause::BadRegion);
+        }
+        let is_alike = theirs.geometry == self.geometry && theirs.start == self.start;
+        if is_alike { Ok(()) } else { Err(Cause::Incompatible) }
+    }
+
+    /// The log of departures in the region of the node's first rank, which was found right, of the
+    /// same geometry; `None` for a null pointer.
+    #[inline]
+    pub(super) fn departures_in(&self, region: *const u8) -> Option<Departures<'m>> {
+        if region.is_null() {
+            return None;
+        }
+        // SAFETY: as in `shared_at`, but for a region that stays, whatever becomes of its lane.
+        let entries = unsafe { entries(region, &self.geometry) };
+        Some(Departures::new(entries))
     }
 
     /// The end of this inbox of a sender without a lane.
@@ -329,6 +376,9 @@ impl InboxParts {
         if self.geometry.is_shared() {
             // SAFETY: the geometry has a shared inbox, and the region is long enough for it.
             unsafe { (*self.at(Geometry::SHARED_AT).cast::<InboxControl>()).clear() };
+            // SAFETY: as above.
+            Departures::<departures::Exact>::new(unsafe { entries(self.start.as_ptr(), &self.geometry) })
+                .clear();
         }
         for place in 0..self.geometry.lane_count() {
             self.clear_lane(place, start);
@@ -341,6 +391,19 @@ impl InboxParts {
             unsafe { Own::<control_slots::Exact>::at(place).open(0, start, 0) };
         }
     }
+}
+
+/// The entries of the log of departures in a region.
+///
+/// # Safety
+/// The region is one of this geometry, which has a shared inbox, and mapped during `'m`.
+#[cfg(target_pointer_width = "64")]
+#[inline]
+unsafe fn entries<'m>(region: *const u8, geometry: &Geometry) -> &'m [Word] {
+    let start = region.wrapping_add(geometry.departures_at()).cast::<Word>();
+    // SAFETY: the region has an entry for each rank there, as the caller vouches, and they are
+    // atomics.
+    unsafe { core::slice::from_raw_parts(start, geometry.peers as usize) }
 }
 
 /// Returns the place of a set of these sizes in an inbox whose first one is at `sets`.

@@ -5,12 +5,12 @@
 //! between its own and its lanes, and gives these to the peers that talk to it;
 //! [`path`](super::path) has the rules.
 
-use core::slice;
+use core::{ptr, slice};
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Again, Cause, PeerId, Post, Refusal, Sink};
 
-use super::geometry::{Geometry, SHORT_BYTES};
+use super::geometry::{Geometry, Identity, SHORT_BYTES};
 use super::inbox::{About, INBOX_SLOTS, InboxPlace, InboxReceiver, InboxSender, SHARES_OF_SLOTS};
 use super::lane::{Lane, LaneState};
 use super::memory::{SharedSpan, Short};
@@ -41,14 +41,31 @@ pub(super) struct SharedInbox {
     polls: u32,
     /// The inbox's share of earlier polls' budgets that was less than an event.
     carry: u32,
+    /// The region of the node's first rank, which has the log of departures; null before it is
+    /// attached.
+    node: *const u8,
+    /// Departures that this rank has taken note of.
+    departed: u32,
 }
 
 impl SharedInbox {
-    pub(super) fn new(geometry: Geometry) -> Self {
+    pub(super) fn new(own: &Inbox<'_>) -> Self {
         let holders = [0; Geometry::LANES_MAX as usize];
-        let exists = geometry.is_shared();
+        let exists = own.geometry.is_shared();
         let receiver = InboxReceiver::NEW;
-        Self { exists, is_broken: false, receiver, round: 1, holders, turn: 0, polls: 0, carry: 0 }
+        let node = if own.identity.owner == PeerId(0) { own.region() } else { ptr::null() };
+        Self {
+            exists,
+            is_broken: false,
+            receiver,
+            round: 1,
+            holders,
+            turn: 0,
+            polls: 0,
+            carry: 0,
+            node,
+            departed: 0,
+        }
     }
 
     /// Accepts the inbox of a peer, by its number; returns where it is.
@@ -57,7 +74,7 @@ impl SharedInbox {
     /// [`Cause::Unreachable`] for this rank itself, [`Cause::Incompatible`] for an inbox whose
     /// lanes begin with another position, [`Cause::BadRegion`] once this rank's inbox is broken.
     pub(super) fn meet(
-        &self,
+        &mut self,
         own: &Inbox<'_>,
         theirs: &Inbox<'_>,
         number: PeerId,
@@ -68,7 +85,13 @@ impl SharedInbox {
         if self.is_broken {
             return Err(Cause::BadRegion);
         }
-        if own.start() != theirs.start() { Err(Cause::Incompatible) } else { Ok(theirs.region()) }
+        if own.start() != theirs.start() {
+            return Err(Cause::Incompatible);
+        }
+        if number == PeerId(0) {
+            self.node = theirs.region();
+        }
+        Ok(theirs.region())
     }
 }
 
@@ -165,6 +188,24 @@ enum SlotFate {
 
 /// Sending.
 impl Shm<'_> {
+    /// Looks at a peer's inbox before the first message goes there: a rank of many talks to a few.
+    ///
+    /// # Errors
+    /// [`Cause::BadRegion`] if it is not the peer's in the life that was attached, or not
+    /// formatted; [`Cause::Incompatible`] for another geometry or version.
+    #[inline]
+    pub(super) fn make_contact(&mut self, peer: PeerId) -> Result<(), Cause> {
+        let Some(lane) = self.lanes.get_mut(peer.index()) else { return Ok(()) };
+        if lane.path.is_met || lane.state != LaneState::Open {
+            return Ok(());
+        }
+        let owner = PeerId(peer.0.wrapping_sub(self.first));
+        let expect = Identity { owner, epoch: lane.path.epoch, ..self.inbox.identity };
+        self.inbox.check_theirs(lane, expect)?;
+        lane.path.is_met = true;
+        Ok(())
+    }
+
     /// Returns true if what is sent to this peer goes by its inbox now. A lane that has been
     /// granted is taken over first.
     pub(super) fn goes_by_inbox(&mut self, peer: PeerId) -> bool {
@@ -373,6 +414,62 @@ impl Shm<'_> {
     }
 }
 
+/// Departures.
+impl Shm<'_> {
+    /// Returns true if a peer learns from the log of departures that this rank has left.
+    pub(super) fn has_log(&self, peer: PeerId) -> bool {
+        let lane = self.lanes.get(peer.index());
+        self.shared.exists
+            && !self.shared.node.is_null()
+            && lane.is_some_and(|lane| lane.state == LaneState::Open)
+    }
+
+    /// Enters this rank into the log of departures: after all that it sends.
+    #[cold]
+    pub(super) fn enter_log(&mut self) {
+        if self.shared.exists
+            && let Some(departures) = self.inbox.departures_in(self.shared.node)
+        {
+            departures.enter(self.inbox.identity.owner, self.shared.departed);
+        }
+    }
+
+    /// Takes note of ranks that have left, each once all that it has sent has been delivered.
+    /// Returns the events.
+    #[inline]
+    pub(super) fn poll_departures<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
+        let mut events = 0;
+        while events < budget
+            && let Some(departures) = self.inbox.departures_in(self.shared.node)
+            && let Some(number) = departures.at(self.shared.departed)
+        {
+            let index = number.0.wrapping_add(self.first);
+            if self.has_pending(number, index) {
+                break;
+            }
+            self.shared.departed += 1;
+            // What it has published stays where it is, for those who still read it.
+            if self.lanes.get(index as usize).is_some_and(|lane| lane.state == LaneState::Open) {
+                sink.lost(PeerId(index), Cause::PeerLeft);
+                events += 1;
+            }
+        }
+        events
+    }
+
+    /// Returns true if anything that a rank has sent waits to be taken.
+    #[cold]
+    fn has_pending(&self, number: PeerId, index: u32) -> bool {
+        let Some(lane) = self.lanes.get(index as usize).filter(|lane| lane.state == LaneState::Open) else {
+            return false;
+        };
+        let inbox = self.inbox.shared();
+        let mut full = self.shared.receiver.look(&inbox);
+        let in_inbox = !self.shared.is_broken && full.any(|slot| inbox.owner(slot) == Some(number));
+        in_inbox || lane.path.stage.takes_lane() && lane.incoming.is_there()
+    }
+}
+
 /// Lanes.
 impl Shm<'_> {
     /// Takes a record that stands in a lane in place of the next message; false if there is none.
@@ -437,6 +534,10 @@ impl Shm<'_> {
     fn offer_lane(&mut self, index: u32) {
         let stage = |lane: &Lane| lane.path.stage;
         if self.lanes.get(index as usize).map(stage) != Some(LaneStage::None) {
+            return;
+        }
+        // One that cannot be sent to is not told of a lane either: its messages come as they did.
+        if self.make_contact(PeerId(index)).is_err() {
             return;
         }
         let Some(place) = self.free_lane() else { return self.ask_for_lane() };

@@ -137,7 +137,7 @@ impl<'m> Shm<'m> {
             poll_set: PollSet::default(),
             waiting: LaneQueue::default(),
             #[cfg(target_pointer_width = "64")]
-            shared: SharedInbox::new(inbox.geometry),
+            shared: SharedInbox::new(&inbox),
             senders_turn: false,
             caps: Caps { features, limits, cost, ..Caps::default() },
             sets: core::array::from_fn(|set| inbox.own_set(set as u32)),
@@ -201,6 +201,9 @@ impl<'m> Shm<'m> {
     /// `expect` is what wire-up said of it. Messages that the peer has sent before are delivered
     /// from the next poll on.
     ///
+    /// Where lanes are fewer than peers the inbox is not looked at, but for that of rank 0, before
+    /// the first message is sent there: then that is refused for what would be an error here.
+    ///
     /// # Errors
     /// [`Cause::BadRegion`] if the inbox is not the expected peer's of this job;
     /// [`Cause::Incompatible`] for another geometry; [`Cause::Unreachable`] for this rank itself or
@@ -209,12 +212,14 @@ impl<'m> Shm<'m> {
     #[inline(never)]
     pub fn attach(&mut self, peer: PeerId, inbox: Region<'m>, expect: Identity) -> Result<(), Cause> {
         let me = self.inbox.identity;
-        let theirs = Inbox::open(inbox);
+        let number = PeerId(peer.0.wrapping_sub(self.first));
+        let is_shared = SHARES && self.inbox.geometry.is_shared();
+        let is_met = !is_shared || number == PeerId(0);
+        let theirs = if is_met { Inbox::open(inbox) } else { self.inbox.assume(inbox, expect) };
         let theirs = match &theirs {
             Ok(theirs) => theirs,
             Err(cause) => return Err(*cause),
         };
-        let number = PeerId(peer.0.wrapping_sub(self.first));
         if theirs.identity != expect || expect.owner != number || expect.job != me.job {
             return Err(Cause::BadRegion);
         }
@@ -225,10 +230,10 @@ impl<'m> Shm<'m> {
         if lane.state != LaneState::Vacant {
             return Err(Cause::Stale);
         }
-        let is_shared = SHARES && self.inbox.geometry.is_shared();
         #[cfg(target_pointer_width = "64")]
         if is_shared {
             lane.path.region = self.shared.meet(&self.inbox, theirs, number)?;
+            (lane.path.is_met, lane.path.epoch) = (is_met, expect.epoch);
             lane.outgoing = theirs.shut();
         }
         if !is_shared {
@@ -520,6 +525,7 @@ impl Transport for Shm<'_> {
         #[cfg(target_pointer_width = "64")]
         if self.shared.exists {
             left -= self.poll_inbox(left, sink);
+            left -= self.poll_departures(left, sink);
         }
         budget - left
     }
@@ -560,6 +566,16 @@ impl Extras for Shm<'_> {
             return self.inbox.shared().has_news();
         }
         false
+    }
+
+    #[cfg(target_pointer_width = "64")]
+    fn tells_departure(&self, peer: PeerId) -> bool {
+        self.has_log(peer)
+    }
+
+    #[cfg(target_pointer_width = "64")]
+    fn depart(&mut self) {
+        self.enter_log();
     }
 
     fn control_slots(&mut self) -> Option<&mut dyn SharedControl> {

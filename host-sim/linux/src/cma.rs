@@ -7,9 +7,14 @@
 //! fragments and `explain` says why. The variable [`VARIABLE`] turns them off, or off but for
 //! reads.
 //!
+//! A peer is asked so at the first contact with its memory. Until then what was found of the first
+//! one is expected of all others, since a rank of a thousand talks to a few; a peer that differs is
+//! found out by then, and its messages go in fragments.
+//!
 //! A peer's process id names it as long as the job lives: the launcher ends the job when a rank
 //! ends, within a second, and Linux gives numbers out in turn.
 
+use core::cell::Cell;
 use core::fmt;
 use core::ptr::{self, NonNull};
 use core::time::Duration;
@@ -72,10 +77,13 @@ impl Allowed {
 pub const STAND_BYTES: usize = (size_of::<Head>() + TABLE_BYTES).next_multiple_of(4096);
 
 /// A rank's part of its segment for copies.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Stand {
     start: NonNull<Head>,
 }
+
+// SAFETY: a stand is shared memory by its nature, made of atomics, and bound to no thread.
+unsafe impl Send for Stand {}
 
 impl Stand {
     /// The stand at `start`.
@@ -92,15 +100,13 @@ impl Stand {
         unsafe { self.start.as_ref() }
     }
 
-    /// Tells the others how this process is reached, where in its memory its arena begins, if it
-    /// has one, and that it takes part in their barriers, if it does. Before they are told that it
-    /// is there.
-    pub(crate) fn take_up(&self, arena: Option<usize>, fenced: bool) {
+    /// Tells the others how this process is reached, and where in its memory its arena begins, if
+    /// it has one. Before they are told that it is there.
+    pub(crate) fn take_up(&self, arena: Option<usize>) {
         // A word that no other code uses, and that stays.
         let word: &'static u64 = Box::leak(Box::new(entropy::distinct()));
         self.head().tell::<head::Exact>(Told {
             pid: std::process::id(),
-            fenced,
             address: ptr::from_ref(word).addr() as u64,
             word: *word,
             arena: arena.unwrap_or(0) as u64,
@@ -113,9 +119,16 @@ impl Stand {
         self.head().read::<head::Exact>().arena
     }
 
-    /// Returns true if the rank that took this up takes part in barriers.
-    pub(crate) fn is_fenced(&self) -> bool {
-        self.head().read::<head::Exact>().fenced
+    /// Tells all ranks of the node, whose first one's stand this is, that one takes no part in
+    /// barriers. Before they are told that it is there.
+    pub(crate) fn refuse_barriers(&self) {
+        self.head().refuse_barriers();
+    }
+
+    /// Returns true if all ranks of the node, whose first one's stand this is, take part in
+    /// barriers, once they all are there.
+    pub(crate) fn has_barriers(&self) -> bool {
+        self.head().has_barriers()
     }
 
     /// The table behind it.
@@ -130,13 +143,26 @@ impl Stand {
     }
 }
 
-/// The way to reach a peer's memory.
+/// The way to a peer's memory.
 #[derive(Clone, Copy, Debug)]
-struct Reach {
+enum Reach {
+    /// To be found out there, at the first contact.
+    Told(Stand),
+    Found(MemoryAccess),
+}
+
+/// The outcome of the first contact with a peer's memory.
+#[derive(Clone, Copy, Debug)]
+struct MemoryAccess {
     pid: pid_t,
     /// The reason why it is not reached.
     refusal: Option<&'static str>,
     writes: bool,
+}
+
+impl MemoryAccess {
+    /// That of a rank which is none of this node, or not known to be.
+    const NONE: Self = Self { pid: 0, refusal: Some("its memory is not known"), writes: false };
 }
 
 /// The least read that is worth a further copy where Linux is slow, and bytes of it that are read
@@ -148,10 +174,12 @@ const LINE_BYTES: usize = 64;
 /// Copies between this process and the other ranks of its node.
 pub struct Cma {
     allowed: Allowed,
-    peers: Vec<Reach>,
+    peers: Vec<Cell<Reach>>,
+    /// True once memory of any peer has been read.
+    has_read: Cell<bool>,
     /// True if the states of processes are seen here, as far as that is known: as of the first
     /// peer, so of all, since each look takes as long as the rest of what is found out of a peer.
-    sees: Option<bool>,
+    sees: Cell<Option<bool>>,
     /// The memory that [`read_aside`](Self::read_aside) reads to.
     aside: Vec<u8>,
 }
@@ -165,13 +193,20 @@ impl fmt::Debug for Cma {
 impl Cma {
     /// An engine that reaches no peer yet, in a job of so many ranks.
     pub fn new(allowed: Allowed, ranks: u32) -> Self {
-        let unknown = Reach { pid: 0, refusal: Some("its memory is not known"), writes: false };
-        Self { allowed, peers: vec![unknown; ranks as usize], sees: None, aside: Vec::new() }
+        let peers = vec![Cell::new(Reach::Found(MemoryAccess::NONE)); ranks as usize];
+        Self { allowed, peers, has_read: Cell::new(false), sees: Cell::new(None), aside: Vec::new() }
     }
 
-    /// Finds out whether the memory of `peer` can be read, by reading.
-    pub(crate) fn probe(&mut self, peer: PeerId, stand: &Stand) {
-        let Some(reach) = self.peers.get_mut(peer.index()) else { return };
+    /// Learns where `peer` tells how its memory is reached. Nothing is looked at there yet.
+    pub(crate) fn introduce(&mut self, peer: PeerId, stand: Stand) {
+        if let Some(reach) = self.peers.get(peer.index()) {
+            reach.set(Reach::Told(stand));
+        }
+    }
+
+    /// Finds out whether the memory of the rank of a stand can be read, by reading.
+    #[cold]
+    fn probe(&self, stand: &Stand) -> MemoryAccess {
         let Told { pid, address, word, .. } = stand.head().read::<head::Exact>();
         let pid = pid_t::try_from(pid).unwrap_or(0);
         let mut found = 0u64;
@@ -190,12 +225,30 @@ impl Cma {
         // A rank that writes into a peer that takes its memory back must be seen by it: without
         // /proc no rank could be.
         let may_write = refusal.is_none() && self.allowed == Allowed::On;
-        let writes = may_write && *self.sees.get_or_insert_with(|| state_of(pid, pid.unsigned_abs()).is_ok());
-        *reach = Reach { pid, refusal, writes };
+        let sees = || self.sees.get().unwrap_or_else(|| state_of(pid, pid.unsigned_abs()).is_ok());
+        let writes = may_write && sees();
+        if may_write {
+            self.sees.set(Some(writes));
+        }
+        self.has_read.set(self.has_read.get() || refusal.is_none());
+        MemoryAccess { pid, refusal, writes }
     }
 
-    fn reach(&self, peer: PeerId) -> Option<&Reach> {
-        self.peers.get(peer.index()).filter(|reach| reach.refusal.is_none())
+    /// Returns what the first contact with the memory of `peer` has brought; this may be it.
+    fn contact(&self, peer: PeerId) -> Option<MemoryAccess> {
+        let reach = self.peers.get(peer.index())?;
+        match reach.get() {
+            Reach::Found(found) => Some(found),
+            Reach::Told(stand) => {
+                let found = self.probe(&stand);
+                reach.set(Reach::Found(found));
+                Some(found)
+            }
+        }
+    }
+
+    fn reach(&self, peer: PeerId) -> Option<MemoryAccess> {
+        self.contact(peer).filter(|found| found.refusal.is_none())
     }
 
     /// Does what [`read`] does, where Linux is slow to read there: to memory of this process's own,
@@ -313,10 +366,22 @@ fn all_of(len: usize, moved: Result<usize, Errno>) -> Result<(), Errno> {
 // there.
 unsafe impl CopyEngine for Cma {
     fn reads(&self, peer: PeerId) -> Result<(), &'static str> {
-        match self.peers.get(peer.index()) {
-            Some(Reach { refusal: None, .. }) => Ok(()),
-            Some(Reach { refusal: Some(why), .. }) => Err(why),
-            None => Err("it is no rank of this node"),
+        let found = self.contact(peer).ok_or("it is no rank of this node")?;
+        found.refusal.map_or(Ok(()), Err)
+    }
+
+    /// Answers for a peer that has not been asked yet by what was found of the first that was read.
+    fn expects(&self, peer: PeerId) -> bool {
+        self.reads_all(peer) || self.reads(peer).is_ok()
+    }
+
+    /// A look at what is known and no more, so that a post to the peer does not make it.
+    #[inline]
+    fn reads_all(&self, peer: PeerId) -> bool {
+        match self.peers.get(peer.index()).map(Cell::get) {
+            Some(Reach::Told(_)) => self.has_read.get(),
+            Some(Reach::Found(found)) => found.refusal.is_none(),
+            None => false,
         }
     }
 
@@ -329,7 +394,7 @@ unsafe impl CopyEngine for Cma {
     }
 
     unsafe fn read(&mut self, peer: PeerId, from: u64, into: *mut u8, len: usize) -> Result<(), Cause> {
-        let Some(&Reach { pid, .. }) = self.reach(peer) else { return Err(Cause::Unsupported) };
+        let Some(MemoryAccess { pid, .. }) = self.reach(peer) else { return Err(Cause::Unsupported) };
         let is_slow = len >= ASIDE_BYTES_MIN && is_slow_in_linux(into.addr(), from as usize);
         // SAFETY: the caller vouches for `into`.
         let done = unsafe {
@@ -345,16 +410,16 @@ unsafe impl CopyEngine for Cma {
         place: &ChunkPlace,
         len: usize,
     ) -> Result<(), Cause> {
-        let Some(reach) = self.reach(peer) else { return Err(Cause::Unsupported) };
+        let Some(found) = self.reach(peer) else { return Err(Cause::Unsupported) };
         let local = iovec { iov_base: from.cast_mut().cast(), iov_len: len };
         // SAFETY: the caller vouches for what `local` names; a place is laid out as an iovec, and
         // it is the system that reads it, in memory that others may change.
-        let moved = unsafe { process_vm_writev(reach.pid, local, ptr::from_ref(place).cast()) };
+        let moved = unsafe { process_vm_writev(found.pid, local, ptr::from_ref(place).cast()) };
         all_of(len, moved).map_err(|errno| {
-            if let Some(reach) = self.peers.get_mut(peer.index())
+            if let Some(reach) = self.peers.get(peer.index())
                 && matches!(errno, Errno::EPERM | Errno::ENOSYS)
             {
-                reach.writes = false;
+                reach.set(Reach::Found(MemoryAccess { writes: false, ..found }));
             }
             Cause::Device
         })
@@ -366,14 +431,14 @@ unsafe impl CopyEngine for Cma {
     }
 
     fn is_within(&mut self, peer: PeerId, thread: u32) -> bool {
-        let Some(reach) = self.peers.get(peer.index()) else { return false };
+        let Some(MemoryAccess { pid, .. }) = self.contact(peer) else { return false };
         // Gives it the core, if it waits for this one.
         let _ = sched_yield();
-        may_run(reach.pid, thread)
+        may_run(pid, thread)
     }
 
     fn await_end(&mut self, peer: PeerId, thread: u32, is_over: &dyn Fn() -> bool) {
-        let Some(&Reach { pid, .. }) = self.peers.get(peer.index()) else { return };
+        let Some(MemoryAccess { pid, .. }) = self.contact(peer) else { return };
         let start = Instant::now();
         let mut fenced = false;
         while !is_over() && self.is_within(peer, thread) {
@@ -433,4 +498,4 @@ const _: () = assert!(size_of::<ChunkPlace>() == size_of::<iovec>());
 const _: () = assert!(cfg!(target_endian = "little"), "a place is an iovec on little-endian machines only");
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

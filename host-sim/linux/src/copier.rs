@@ -8,6 +8,7 @@
 //! half of a long one the owner still takes over by writing through the system, where that is
 //! allowed: a write of its own hands could not be revoked while it is stopped.
 
+use core::cell::Cell;
 use core::fmt;
 use core::hint::black_box;
 use core::ptr::NonNull;
@@ -18,16 +19,19 @@ use aldis_hal::memory::{Mapped, Memory};
 use aldis_hal::{Cause, Cost, PeerId};
 
 use crate::arena::Arena;
-use crate::cma::{self, Cma};
+use crate::cma::{self, Cma, Stand};
 use crate::error::JoinError;
 
 /// A peer's arena, mapped here.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Window {
-    /// The addresses at which it begins in this process, and in the peer's.
+    /// The address at which it begins in this process, and its bytes.
     here: NonNull<u8>,
-    there: u64,
     bytes: usize,
+    /// The place where the peer tells the address at which it begins there.
+    stand: Stand,
+    /// That address, once it has been asked for; zero before.
+    there: Cell<u64>,
 }
 
 // SAFETY: the mapping is memory of the process, bound to no thread, and is read by the one that
@@ -35,17 +39,27 @@ pub(crate) struct Window {
 unsafe impl Send for Window {}
 
 impl Window {
-    /// The `bytes` from `here`, which the peer has at `there`; `None` if it has no arena.
+    /// The `bytes` from `here`, which the peer of this stand has as its arena; `None` if there are
+    /// none. Nothing is looked at there yet.
     ///
     /// # Safety
     /// They are initialised and valid for reads for the rest of the process.
-    pub(crate) unsafe fn new(here: NonNull<u8>, bytes: usize, there: u64) -> Option<Self> {
-        (bytes > 0 && there > 0).then_some(Self { here, there, bytes })
+    pub(crate) unsafe fn new(here: NonNull<u8>, bytes: usize, stand: Stand) -> Option<Self> {
+        (bytes > 0).then_some(Self { here, bytes, stand, there: Cell::new(0) })
+    }
+
+    /// Returns the address at which the arena begins in the peer, if the peer has told of it.
+    #[inline]
+    fn there(&self) -> Option<u64> {
+        if self.there.get() == 0 {
+            self.there.set(self.stand.arena());
+        }
+        Some(self.there.get()).filter(|there| *there > 0)
     }
 
     /// Returns the address here of `len` bytes at `from` of the peer, if they are all in its arena.
     fn find(&self, from: u64, len: usize) -> Option<NonNull<u8>> {
-        let offset = usize::try_from(from.checked_sub(self.there)?).ok()?;
+        let offset = usize::try_from(from.checked_sub(self.there()?)?).ok()?;
         let inside = offset.checked_add(len)? <= self.bytes;
         // SAFETY: it is inside of the mapping.
         inside.then(|| unsafe { self.here.add(offset) })
@@ -116,12 +130,17 @@ unsafe impl CopyEngine for Copier {
         if self.window(peer).is_some() { Ok(()) } else { self.cma.reads(peer) }
     }
 
+    fn expects(&self, peer: PeerId) -> bool {
+        self.maps(peer) || self.cma.expects(peer)
+    }
+
     fn shows(&self, peer: PeerId, memory: Memory) -> bool {
         self.cma.reads(peer).is_ok() || self.is_mapped(peer, memory)
     }
 
+    #[inline]
     fn reads_all(&self, peer: PeerId) -> bool {
-        self.cma.reads(peer).is_ok()
+        self.cma.reads_all(peer)
     }
 
     fn maps(&self, peer: PeerId) -> bool {
@@ -209,13 +228,17 @@ mod tests {
     fn what_is_found_is_inside() {
         let memory = [0u8; 4096];
         let here = NonNull::from(&memory).cast::<u8>();
-        // SAFETY: nothing here reads it.
-        let window = |there| unsafe { Window::new(here, 4096, there) };
-        assert!(window(0).is_none(), "it has told of none");
+        let window = |there| {
+            let stand = cma::tests::stand();
+            stand.take_up(there);
+            // SAFETY: nothing here reads it.
+            unsafe { Window::new(here, 4096, stand) }.unwrap()
+        };
+        assert_eq!(window(None).find(0, 1), None, "it has told of none");
         // SAFETY: as above.
-        assert!(unsafe { Window::new(here, 0, 64) }.is_none());
+        assert!(unsafe { Window::new(here, 0, cma::tests::stand()) }.is_none());
         for there in [1, 0x7000_0000, u64::MAX - 4095, u64::MAX] {
-            let window = window(there).unwrap();
+            let window = window(Some(there as usize));
             assert_eq!(window.find(there, 4096), Some(here));
             assert_eq!(window.find(there, 4097), None);
             assert_eq!(window.find(there, usize::MAX), None);

@@ -336,7 +336,10 @@ fn assemble(
     if let Some((peer, why)) = ethernet::disagreement(&card.address, addresses) {
         return Err(JoinError::Ethernet { rank: peer.0, text: why });
     }
-    for card in cards.iter().filter(|card| card.peer() != me && segments.of(card.peer()).is_some()) {
+    // The next rank first, whose memory is looked at for all others': not the same by all ranks.
+    let (before, after) = cards.split_at(cards.len().min(rank as usize));
+    let mates = after.iter().chain(before);
+    for card in mates.filter(|card| card.peer() != me && segments.of(card.peer()).is_some()) {
         inboxes.attach(card.peer(), card.epoch())?;
     }
     let Node { ranks, cores, .. } = terms.node;

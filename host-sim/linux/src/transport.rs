@@ -178,8 +178,6 @@ pub(crate) struct Inboxes<'a> {
     job: u64,
     inbox_bytes: usize,
     shm: HostShm,
-    /// True if this rank and all that are attached take part in barriers.
-    fenced: bool,
 }
 
 /// The inbox part of a segment as the driver wants it.
@@ -226,19 +224,22 @@ impl<'a> Inboxes<'a> {
             None => shm,
         };
         let shm = shm.with_alarm(sleeper::ring, Box::leak(Box::default()));
-        let fenced = sleeper::take_part();
         let stand = own.stand();
-        stand.take_up(Some(arena.address()).filter(|_| parts.arena.1 > 0), fenced);
+        stand.take_up(Some(arena.address()).filter(|_| parts.arena.1 > 0));
+        if !sleeper::take_part() {
+            segments.mapped.first().unwrap_or(&own).stand().refuse_barriers();
+        }
         let tables = (0..segments.next()).map(|_| None).collect::<Vec<_>>().leak();
         let slots = Box::leak(Box::new(RegionSlots::EMPTY));
         let table = stand.table().map_err(refused)?;
         let copier = Copier::new(Cma::new(allowed, segments.next()), arena, segments.next());
         let tables = DirectTables { own: table, peers: tables, slots };
         let shm = Direct::new(shm, copier, tables, read_cost).with_mapped(mapped_cost);
-        Ok(Self { segments, job, inbox_bytes, shm, fenced })
+        Ok(Self { segments, job, inbox_bytes, shm })
     }
 
     /// Joins the lanes to and from a rank in this life, one of those that share memory with this.
+    /// Its memory is looked at when it is first talked to: a rank of a thousand talks to a few.
     pub(crate) fn attach(&mut self, peer: PeerId, epoch: Epoch) -> Result<(), JoinError> {
         let missing = JoinError::Segments { expected: peer.0 + 1, found: self.segments.next() };
         let (owner, segment) = self.segments.of(peer).ok_or(missing)?;
@@ -250,12 +251,11 @@ impl<'a> Inboxes<'a> {
         let inner = unsafe { self.shm.inner_mut() };
         inner.attach(peer, region(parts), expect).map_err(refused)?;
         let (stand, (start, bytes)) = (segment.stand(), parts.arena);
-        self.fenced &= stand.is_fenced();
         // SAFETY: it is told of a peer, and stays where it is.
         let engine = unsafe { self.shm.engine_mut() };
-        engine.cma_mut().probe(peer, &stand);
+        engine.cma_mut().introduce(peer, stand);
         // SAFETY: the mapping is leaked, and its pages are there.
-        engine.open(peer, unsafe { Window::new(start, bytes, stand.arena()) });
+        engine.open(peer, unsafe { Window::new(start, bytes, stand) });
         match self.shm.attach(peer, stand.table().map_err(refused)?) {
             // Its messages are not read then; `explain` says why.
             Ok(()) | Err(Cause::Unsupported) => Ok(()),
@@ -264,12 +264,13 @@ impl<'a> Inboxes<'a> {
     }
 
     /// The words by which this rank says that it sleeps, where it can be woken: by ranks that it is
-    /// attached to and that take part in its barriers.
+    /// attached to, if all of the node take part in barriers. Once all are there.
     ///
     /// # Errors
     /// [`JoinError::Variable`] if the environment does not say whether it may.
     pub(crate) fn sleep_words(&mut self) -> Result<Option<SleepWords<'static>>, JoinError> {
-        let refused = match (sleeper::is_wanted()?, self.fenced) {
+        let has_barriers = self.segments.mapped.first().is_none_or(|first| first.stand().has_barriers());
+        let refused = match (sleeper::is_wanted()?, has_barriers) {
             (true, true) => {
                 return Ok(self.shm.inner().sleep_words().filter(|_| self.segments.mapped.len() > 1));
             }

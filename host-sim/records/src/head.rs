@@ -20,8 +20,9 @@ impl HeadOrders for Exact {}
 pub struct Head {
     /// The rank's process.
     pub pid: AtomicU32,
-    /// Its part in barriers: 1 if it takes part, 0 if not.
-    fenced: AtomicU32,
+    /// Set to one if a rank of the node takes no part in barriers: in the head of the node's first
+    /// rank, by any.
+    refused: AtomicU32,
     /// The address of a word of its own memory.
     address: AtomicU64,
     /// The value of that word; zero as long as nothing is published.
@@ -35,8 +36,6 @@ pub struct Head {
 pub struct Told {
     /// The rank's process.
     pub pid: u32,
-    /// True if it takes part in the barriers of ranks that fall asleep.
-    pub fenced: bool,
     /// The address of a word of its memory.
     pub address: u64,
     /// The value of that word; zero as long as nothing is told.
@@ -49,7 +48,6 @@ impl Head {
     /// Tells it. Once, by the rank.
     pub fn tell<O: HeadOrders>(&self, told: Told) {
         self.pid.store(told.pid, Ordering::Relaxed);
-        self.fenced.store(told.fenced.into(), Ordering::Relaxed);
         self.arena.store(told.arena, Ordering::Relaxed);
         self.address.store(told.address, Ordering::Relaxed);
         self.word.store(told.word, O::PUBLISH);
@@ -61,10 +59,21 @@ impl Head {
         Told {
             word,
             pid: self.pid.load(Ordering::Relaxed),
-            fenced: self.fenced.load(Ordering::Relaxed) == 1,
             address: self.address.load(Ordering::Relaxed),
             arena: self.arena.load(Ordering::Relaxed),
         }
+    }
+
+    /// Says that a rank of the node takes no part in the barriers of ranks that fall asleep: in the
+    /// head of the node's first rank, before the others are told that the rank is there.
+    pub fn refuse_barriers(&self) {
+        self.refused.store(1, Ordering::Relaxed);
+    }
+
+    /// Returns true if no rank of the node has said so: of the head of the node's first rank, once
+    /// all are there.
+    pub fn has_barriers(&self) -> bool {
+        self.refused.load(Ordering::Relaxed) == 0
     }
 }
 
@@ -89,7 +98,7 @@ mod models {
         const OPEN: Ordering = Ordering::Relaxed;
     }
 
-    const TOLD: Told = Told { pid: 7, fenced: true, address: 1 << 40, word: 3, arena: 4096 };
+    const TOLD: Told = Told { pid: 7, address: 1 << 40, word: 3, arena: 4096 };
 
     /// Explores a rank that tells of itself and one that asks: as soon as there is a word, the rest
     /// is there.

@@ -296,10 +296,13 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         let deadline = within.deadline;
         let mut deaf = None;
         for peer in self.others() {
-            if !self.poll_until(deadline, |ep| ep.send_control(peer, Control::Goodbye)) {
+            let is_told = self.transport.tells_departure(peer)
+                || self.poll_until(deadline, |ep| ep.send_control(peer, Control::Goodbye));
+            if !is_told {
                 deaf = deaf.or(Some(peer));
             }
         }
+        self.transport.depart();
         // What a lossy wire swallows must be sent again. The very last word may stay unanswered by
         // one that has left already: that is no failure.
         let mut linger = None;

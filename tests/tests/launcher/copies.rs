@@ -3,6 +3,8 @@
 
 use std::process::{Command, Stdio};
 
+use aldis_sys::fault::PLAN_VARIABLE;
+
 use crate::harness::program;
 
 /// The rank that exchanges long messages in every way.
@@ -72,6 +74,37 @@ fn what_the_system_refuses_goes_in_fragments_and_explain_says_so() {
     assert_eq!(looks(&said), [0, 0], "{said}");
     assert!(said.contains("transport shm: taken; its memory is not read: ALDIS_CMA is off"), "{said}");
     assert!(protocol(&said, "rendezvous by fragments").ends_with("taken"), "{said}");
+}
+
+/// Runs a ring of `ranks` under a plan of faults of the system; all that was said.
+fn ring(ranks: &str, words: &str, plan: &str) -> String {
+    let mut command = Command::new(program("aldis-run"));
+    command.args(["-n", ranks, "--timeout", "55"]).arg(program("examples").join("ring"));
+    command.args(["--laps", "3", "--words", words]).stdin(Stdio::null());
+    command.envs([("ALDIS_READ_COST", "0:1"), NOT_STAGED, (PLAN_VARIABLE, plan)]);
+    let output = command.output().expect("aldis-run");
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert_eq!(output.status.code(), Some(0), "{said:?}");
+    said.concat()
+}
+
+/// A rank stops for good when it looks at the memory of a second one: with short messages none
+/// does.
+#[test]
+fn memory_of_one_neighbor_is_looked_at_before_the_first_contact() {
+    for ranks in ["8", "36"] {
+        let said = ring(ranks, "4", "process_vm_readv@2..=stop");
+        assert!(said.contains("every token verified"), "{said}");
+    }
+}
+
+/// Rank 0 reads memory of rank 1 and expects so of rank 2, where it is refused when it comes to it.
+#[test]
+fn memory_that_is_refused_at_the_first_contact_goes_in_fragments() {
+    for plan in ["rank0:process_vm_readv@2..=EPERM", "process_vm_readv@2..=EPERM"] {
+        let said = ring("3", "40000", plan);
+        assert!(said.contains("every token verified"), "{said}");
+    }
 }
 
 /// Without any help of the system, whatever it allows.

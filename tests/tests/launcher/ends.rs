@@ -91,6 +91,9 @@ fn a_full_request_pool_is_a_typed_error() {
 #[test]
 fn waiting_for_a_rank_that_has_left_is_an_error() {
     behave(2, &[], "leave").says(1, &["rank 0 (pid", "failed: recv with rank 1, tag 7", "has left the job"]);
+    // Ranks with shared inboxes, which say it without a message.
+    behave(36, &[], "leave")
+        .says(1, &["rank 0 (pid", "failed: recv with rank 35, tag 7", "has left the job"]);
 }
 
 #[test]

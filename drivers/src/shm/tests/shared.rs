@@ -4,7 +4,7 @@ use std::vec;
 use std::vec::Vec;
 
 use aldis_hal::cause::Malformed;
-use aldis_hal::{Again, Cause, Post};
+use aldis_hal::{Again, Cause, Extras, PeerId, Post};
 
 use super::{InboxesJob, SMALL};
 use crate::shm::Geometry;
@@ -84,6 +84,86 @@ fn a_peer_that_talks_gets_a_lane_and_one_that_is_idle_gives_it_back() {
     assert_eq!((stage(&world, 0, 1), stage(&world, 0, 2)), (LaneStage::None, LaneStage::Open));
     talk(&mut world, 1, 0, 40..80);
     talk(&mut world, 2, 0, 96..128);
+}
+
+/// A peer's inbox is looked at before the first message to it: what is amiss there is told then.
+#[test]
+fn a_peer_that_is_never_talked_to_is_never_looked_at() {
+    let is_met = |world: &InboxesJob, rank: usize| {
+        world.ranks[rank].lanes.iter().map(|lane| lane.path.is_met).collect::<Vec<_>>()
+    };
+    let mut world = InboxesJob::apart(Geometry { peers: 5, ..ONE_LANE }, 0);
+    // No inbox, one of another version, and one of an earlier life.
+    world.set_word(2, 0, 0);
+    world.set_word(3, 4, world.word(3, 4) + 1);
+    world.set_word(4, 11 * 4, 9);
+    for (rank, peer) in (0..2).flat_map(|rank| (0..5).map(move |peer| (rank, peer))) {
+        let expected = if rank == peer { Err(Cause::Unreachable) } else { Ok(()) };
+        assert_eq!(world.attach(rank, peer), expected, "{rank} to {peer}");
+    }
+    assert_eq!(is_met(&world, 1), [true, false, false, false, false], "rank 0 counts those that sleep");
+    talk(&mut world, 1, 0, 0..15);
+    assert_eq!(is_met(&world, 0), [false; 5], "it has sent nothing");
+    talk(&mut world, 1, 0, 15..40);
+    assert_eq!(is_met(&world, 0), [false, true, false, false, false], "it has granted a lane");
+    for (peer, cause) in [(2, Cause::BadRegion), (3, Cause::Incompatible), (4, Cause::BadRegion)] {
+        assert_eq!(world.short(1, peer, b"short"), Post::Never(cause), "to {peer}");
+        assert_eq!(world.reserve(1, peer, &[0; 128]), Post::Never(cause), "to {peer}");
+    }
+    world.set_word(0, 0, 0);
+    assert_eq!(world.attach(2, 0), Err(Cause::BadRegion));
+}
+
+/// All learn who has left, after the last message of each, in a lane or in the inbox.
+#[test]
+fn a_rank_that_leaves_is_lost_to_all_once_its_messages_are_taken() {
+    let mut world = InboxesJob::new(Geometry { peers: 5, ..ONE_LANE }, 0);
+    talk(&mut world, 1, 0, 0..40);
+    assert_eq!(stage(&world, 0, 1), LaneStage::Open);
+    for last in 0..3 {
+        assert_eq!(world.short(1, 0, &[last]), Post::Done);
+        assert_eq!(world.short(2, 0, &[last]), Post::Done);
+    }
+    for rank in 1..4_usize {
+        assert!((0..4).all(|peer| world.ranks[rank].tells_departure(PeerId(peer)) != (peer == rank as u32)));
+        world.ranks[rank].depart();
+    }
+    let (mut arrived, mut lost) = (Vec::new(), Vec::new());
+    while lost.len() < 3 {
+        let log = world.poll(0, 1);
+        assert_eq!(log.events(), 1, "each poll brings something");
+        arrived.extend(log.arrived);
+        if let [(peer, cause)] = log.lost[..] {
+            assert_eq!(cause, Cause::PeerLeft);
+            assert_eq!(arrived.iter().filter(|(from, _)| *from == peer).count(), [0, 3, 3, 0][peer as usize]);
+            lost.push(peer);
+        }
+    }
+    assert_eq!(lost, [1, 2, 3], "in the order in which they left");
+    // One that has never talked to them, and one that has left itself.
+    for rank in [4, 2] {
+        let others = [1, 2, 3].into_iter().filter(|peer| *peer != rank);
+        let expected: Vec<_> = others.map(|peer| (peer, Cause::PeerLeft)).collect();
+        assert_eq!(world.poll(rank, 8).lost, expected, "rank {rank}");
+    }
+    world.ranks[4].depart();
+    world.ranks[0].depart();
+    let lost = [(4, Cause::PeerLeft), (0, Cause::PeerLeft)];
+    assert_eq!(world.poll(3, 8).lost[2..], lost);
+    assert!((0..5).all(|rank| world.poll(rank, 8).arrived.is_empty()));
+}
+
+/// No number in the log is trusted.
+#[test]
+fn what_cannot_be_in_the_log_of_departures_is_passed_over() {
+    let mut world = InboxesJob::new(ONE_LANE, 0);
+    for (place, value) in [1, 9, u32::MAX].into_iter().enumerate() {
+        world.set_word(0, ONE_LANE.departures_at() + 4 * place, value);
+    }
+    assert_eq!(world.poll(0, 8).lost, [], "the first is itself");
+    world.ranks[2].depart();
+    assert_eq!(world.poll(0, 8).lost, [], "there is no room");
+    assert_eq!(world.poll(1, 8).lost, [(0, Cause::PeerLeft)]);
 }
 
 #[test]

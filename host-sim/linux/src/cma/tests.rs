@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering;
 #[repr(align(4096))]
 struct Pages(#[expect(dead_code, reason = "memory for a stand")] [u8; STAND_BYTES]);
 
-fn stand() -> Stand {
+pub(crate) fn stand() -> Stand {
     let memory = Box::leak(Box::new(Pages([0; STAND_BYTES])));
     // SAFETY: leaked, zero, aligned, and used as a stand alone.
     unsafe { Stand::new(NonNull::from(memory).cast()) }
@@ -16,8 +16,8 @@ fn stand() -> Stand {
 
 fn reading(allowed: Allowed) -> (Cma, Stand) {
     let (mut cma, stand) = (Cma::new(allowed, 2), stand());
-    stand.take_up(None, true);
-    cma.probe(PeerId(1), &stand);
+    stand.take_up(None);
+    cma.introduce(PeerId(1), stand);
     (cma, stand)
 }
 
@@ -35,7 +35,7 @@ fn what_is_allowed_is_what_the_variable_says() {
 fn a_probe_reads_and_says_why_it_does_not() {
     let (cma, _) = reading(Allowed::On);
     assert_eq!((cma.reads(PeerId(1)), cma.writes(PeerId(1))), (Ok(()), true));
-    assert!(cma.reads(PeerId(0)).is_err() && cma.reads(PeerId(9)).is_err(), "those were not probed");
+    assert!(cma.reads(PeerId(0)).is_err() && cma.reads(PeerId(9)).is_err(), "those were not introduced");
     let (cma, _) = reading(Allowed::Read);
     assert_eq!((cma.reads(PeerId(1)), cma.writes(PeerId(1))), (Ok(()), false));
     let (cma, _) = reading(Allowed::Off);
@@ -44,13 +44,47 @@ fn a_probe_reads_and_says_why_it_does_not() {
     // A process id that names another process, or none, and a rank that shows nothing.
     let (mut cma, lying) = reading(Allowed::On);
     lying.head().word.fetch_add(1, Ordering::Relaxed);
-    cma.probe(PeerId(1), &lying);
+    cma.introduce(PeerId(1), lying);
     assert!(cma.reads(PeerId(1)).unwrap_err().contains("another process"));
     lying.head().pid.store(i32::MAX as u32, Ordering::Relaxed);
-    cma.probe(PeerId(1), &lying);
+    cma.introduce(PeerId(1), lying);
     assert!(cma.reads(PeerId(1)).unwrap_err().contains("ESRCH"));
-    cma.probe(PeerId(1), &stand());
+    cma.introduce(PeerId(1), stand());
     assert!(cma.reads(PeerId(1)).unwrap_err().contains("shows none"));
+}
+
+/// One peer of many is asked, and tells for the others until they are asked for.
+#[test]
+fn a_peer_is_asked_at_the_first_contact() {
+    let mut cma = Cma::new(Allowed::On, 9);
+    let stands: Vec<Stand> = (0..9).map(|_| stand()).collect();
+    for (stand, peer) in stands.iter().zip(0..) {
+        // Rank 7 differs: it shows nothing.
+        if peer != 7 {
+            stand.take_up(None);
+        }
+        cma.introduce(PeerId(peer), *stand);
+    }
+    let asked = |cma: &Cma| -> Vec<u32> {
+        let is_asked = |reach: &Cell<Reach>| matches!(reach.get(), Reach::Found(_));
+        (0..).zip(&cma.peers).filter(|(_, reach)| is_asked(reach)).map(|(peer, _)| peer).collect()
+    };
+    assert_eq!(asked(&cma), []);
+    assert!((0..9).all(|peer| cma.expects(PeerId(peer)) && cma.reads_all(PeerId(peer))));
+    assert_eq!(asked(&cma), [0], "for all of them");
+    assert!(cma.writes(PeerId(3)));
+    let mut word = 0u64;
+    // SAFETY: `word` has as many bytes.
+    let read = unsafe { cma.read(PeerId(7), 64, ptr::from_mut(&mut word).cast(), 8) };
+    assert_eq!(read, Err(Cause::Unsupported), "nothing is read of one that cannot be");
+    assert_eq!(asked(&cma), [0, 3, 7]);
+    assert!(!cma.expects(PeerId(7)) && cma.reads(PeerId(7)).unwrap_err().contains("shows none"));
+
+    // What a first peer refuses is asked of each.
+    let mut cma = Cma::new(Allowed::On, 2);
+    cma.introduce(PeerId(0), stands[7]);
+    cma.introduce(PeerId(1), stands[1]);
+    assert_eq!([0, 1].map(|peer| cma.expects(PeerId(peer))), [false, true]);
 }
 
 #[test]
