@@ -82,6 +82,20 @@ pub(crate) fn mapped_cost() -> Result<Cost, JoinError> {
     })
 }
 
+/// Returns the variables by which a launcher tells its ranks what copies cost, as measured here
+/// once for all of them: those that are not set. Ranks that outnumber their cores would measure
+/// each other's crowd, a millisecond each.
+pub fn measured_costs() -> Vec<(&'static str, String)> {
+    let is_free = |name| std::env::var_os(name).is_none();
+    let told = |name, cost: Result<Cost, JoinError>| {
+        let Cost { latency_ns, per_kib_ns, .. } = cost.ok()?;
+        Some((name, format!("{latency_ns}:{per_kib_ns}")))
+    };
+    let read = is_free(cma::COST_VARIABLE).then(|| told(cma::COST_VARIABLE, cma::read_cost()));
+    let mapped = is_free(COST_VARIABLE).then(|| told(COST_VARIABLE, mapped_cost()));
+    [read, mapped].into_iter().flatten().flatten().collect()
+}
+
 /// Copies from and to the other ranks of the node.
 pub struct Copier {
     cma: Cma,

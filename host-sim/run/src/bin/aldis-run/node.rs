@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 use aldis_linux::board::Label;
+use aldis_linux::copier;
 use aldis_linux::segment::{self, SegmentError};
 use aldis_linux::shape::NodePlan;
 use aldis_linux::wireup::{self, Channel, WireError};
@@ -82,9 +83,12 @@ impl Node {
         let (sets, claim) = cores::of_ranks(order.binding, order.ranks as usize);
         node.claim = claim;
         let mut sets = sets.iter().cycle();
+        let is_crowded = order.ranks > node.job.node.cores;
+        let measured = if is_crowded { copier::measured_costs() } else { Vec::new() };
         for (rank, board) in (order.first..).zip(boards) {
             let (ours, theirs) = Channel::pair().map_err(no_channel)?;
-            let plan = spawn::SpawnPlan { order, rank, socket: &theirs, cores: sets.next() };
+            let (cores, measured) = (sets.next(), &measured[..]);
+            let plan = spawn::SpawnPlan { order, rank, socket: &theirs, cores, measured };
             let spawned = spawn::spawn(&plan)
                 .map_err(|error| StartRefusal { text: error.to_string(), code: error.exit_code() })?;
             node.ranks.push(Rank::new(rank, board, spawned.pid, Conversation::new(rank, ours)));

@@ -130,6 +130,8 @@ pub(crate) struct SpawnPlan<'a> {
     pub(crate) socket: &'a Channel,
     /// The cores it is bound to, if not to all that the launcher has.
     pub(crate) cores: Option<&'a CpuSet>,
+    /// The variables that tell it what was measured for all ranks of the node.
+    pub(crate) measured: &'a [(&'static str, String)],
 }
 
 /// Starts one rank.
@@ -146,6 +148,7 @@ pub(crate) fn spawn(plan: &SpawnPlan<'_>) -> Result<Spawned, SpawnError> {
     command.args(arguments).process_group(0);
     let socket = plan.socket.as_fd().as_raw_fd();
     command.env(SOCKET_VARIABLE, socket.to_string());
+    command.envs(plan.measured.iter().map(|(name, value)| (name, value)));
     command.envs(own.environment.iter().map(|(name, value)| (name, value)));
     command.env("ALDIS_RANK", plan.rank.to_string()).env("ALDIS_SIZE", order.size.to_string());
     command.env("ALDIS_APPNUM", place.to_string());
@@ -227,7 +230,7 @@ mod tests {
         let program =
             LaunchedProgram { ranks: 1, command: vec![program.into()], ..LaunchedProgram::default() };
         let order = NodeOrder { programs: vec![program], ..NodeOrder::default() };
-        spawn(&SpawnPlan { order: &order, rank: 0, socket: &rank, cores: None }).unwrap_err()
+        spawn(&SpawnPlan { order: &order, rank: 0, socket: &rank, cores: None, measured: &[] }).unwrap_err()
     }
 
     #[test]
