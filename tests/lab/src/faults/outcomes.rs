@@ -24,7 +24,9 @@ pub(super) fn errors(call: Call) -> &'static [Errno] {
         // The system has no way to refuse these on Linux: they are late alone.
         Call::ClockGettime | Call::SchedYield | Call::Uname => &[],
         Call::Connect => &[ECONNREFUSED, ETIMEDOUT, EINTR],
-        Call::Dup | Call::EpollCreate | Call::Signalfd | Call::Socket | Call::Socketpair => &[EMFILE, ENOMEM],
+        Call::Dup | Call::EpollCreate | Call::Eventfd | Call::Signalfd | Call::Socket | Call::Socketpair => {
+            &[EMFILE, ENOMEM]
+        }
         Call::EpollCtl => &[ENOSPC, ENOMEM],
         Call::EpollWait | Call::Poll | Call::Ppoll => &[EINTR, ENOMEM],
         Call::Pipe2 => &[EMFILE, ENFILE],
