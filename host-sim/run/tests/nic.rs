@@ -81,9 +81,9 @@ fn a_bench_measures_a_memif_without_a_switch() {
 fn memif_frames_go_through_testpmd() {
     let folder = ScratchFolder::new("nic-testpmd");
     let socket = folder.path().join("sock");
-    let _switch = Testpmd::start(&socket);
     let card = |words| format!("memif:{}{words}", socket.display());
     for size in ["64", "1514"] {
+        let _switch = Testpmd::start(&socket);
         let line = ["bench", &card(",id=0"), &card(",id=1"), "--size", size, "--rounds", "200"];
         let rest = ["--seconds", "0.3", "--json"];
         let (code, text) = told(Command::new(NIC).args(line).args(rest).output().unwrap());
@@ -95,6 +95,7 @@ fn memif_frames_go_through_testpmd() {
         );
     }
     // One that is not there, and one that another has.
+    let _switch = Testpmd::start(&socket);
     let (code, text) = told(Command::new(NIC).args(["echo", &card(",id=9")]).output().unwrap());
     assert!(code == Some(1) && text.contains("the peer refuses: ID not found"), "{text}");
     let mut echo = Command::new(NIC).args(["echo", &card(",id=0"), "--seconds", "60"]).spawn().unwrap();

@@ -17,6 +17,9 @@ const BEGIN: Duration = Duration::from_secs(30);
 
 /// A switch that hands what comes from interface 0 of its socket to interface 1, and back. It is
 /// killed when it is dropped.
+///
+/// A switch is for the cards of one job: that of DPDK 22.11 was seen to end when a client left on a
+/// busy machine. It gives the client's memory back, where its forwarding core may be in a burst.
 #[derive(Debug)]
 pub struct Testpmd(Child);
 

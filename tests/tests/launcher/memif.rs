@@ -41,18 +41,18 @@ fn a_card_that_is_no_memif_is_told() {
 fn memif_ranks_exchange_messages_through_testpmd() {
     let folder = ScratchFolder::new("launcher-testpmd");
     let socket = folder.path().join("sock");
-    let switch = start_switch(&socket);
     let card = format!("memif:{},id=%r", socket.display());
     for words in ["", ",udp", ",mtu=9000"] {
+        let _switch = start_switch(&socket);
         let card = format!("{card}{words}");
         let ended = run(&card, "levels");
         assert_eq!(ended.code, Some(0), "{words}: {ended:#?}");
     }
     // All ranks want the same interface.
+    let _switch = start_switch(&socket);
     let card = format!("memif:{}", socket.display());
     let ended = run(&card, "greet");
     ended.says(1, &["the peer refuses: Already connected", "id=%r"]);
-    drop(switch);
 }
 
 #[test]
