@@ -145,7 +145,9 @@ unsafe impl CopyEngine for Copier {
     }
 
     fn expects(&self, peer: PeerId) -> bool {
-        self.maps(peer) || self.cma.expects(peer)
+        // The system is asked in any case: `reads_all` tells what was found.
+        let reads = self.cma.expects(peer);
+        reads || self.maps(peer)
     }
 
     fn shows(&self, peer: PeerId, memory: Memory) -> bool {
