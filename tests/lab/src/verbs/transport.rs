@@ -65,12 +65,13 @@ pub(super) struct Findings {
     pub(super) figures: Vec<PingpongLine>,
 }
 
-/// The runs of the conformance suite between two guests, and with them what else takes long.
+/// The runs of the conformance suite in a guest and between two, and with them what else takes long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Across {
     /// All of them.
     All,
-    /// The one over shared memory and verbs, and one over verbs alone that the commit draws.
+    /// The ones by datagrams, and over shared memory and verbs, and of those over verbs alone one in
+    /// a guest and one between two, which the commit draws.
     Drawn,
 }
 
@@ -119,7 +120,7 @@ pub(super) fn examine(limit: Duration, loud: bool, across: Across) -> Result<Fin
     session::packages()?;
     let (tested, measured) = thread::scope(|scope| {
         let measuring = scope.spawn(|| figures(&programs, limit, loud, across.sizes()));
-        (in_one_guest(&programs, limit, loud), measuring.join())
+        (in_one_guest(&programs, limit, loud, across), measuring.join())
     });
     let (tests, runs) = tested?;
     let mut figures = measured.map_err(|_| anyhow!("what measures has panicked"))??;
@@ -135,33 +136,47 @@ fn allreduce(words: &str, most: u32, limit: Duration) -> String {
 }
 
 /// Returns the number of tests and of runs of the suite that were good.
-fn in_one_guest(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<(usize, u64)> {
+fn in_one_guest(programs: &[PathBuf], limit: Duration, loud: bool, across: Across) -> Result<(usize, u64)> {
     let names = programs.iter().filter_map(|path| path.file_name()?.to_str());
     let tests = names
         .into_iter()
         .find(|name| name.starts_with("verbs-"))
         .context("cargo has named no test program")?;
     let all_tests = format!("{tests} {MODULE} --test-threads=1 --nocapture");
-    let suite = |seed, medium| format!("conformance run {seed} 1 all {medium}");
-    let commands = vec![
-        all_tests.clone(),
-        // The first seed has long messages read, the second has them written.
-        suite(0, "verbs"),
-        suite(0, "datagrams"),
-        format!("{MANAGED} {}", suite(1, "verbs")),
-        allreduce("--transport verbs", LONG, limit),
-        format!("ALDIS_VERBS=mode=ud {}", allreduce("--transport verbs", SHORT, limit)),
-        // These leave a device of another name.
-        format!("{MANAGED} {all_tests}"),
-    ];
+    let suites = suites_in_one_guest(across);
+    let mut commands = vec![all_tests.clone()];
+    commands.extend(suites.iter().cloned());
+    commands.push(allreduce("--transport verbs", LONG, limit));
+    commands.push(format!("ALDIS_VERBS=mode=ud {}", allreduce("--transport verbs", SHORT, limit)));
+    // These leave a device of another name.
+    commands.push(format!("{MANAGED} {all_tests}"));
     let (programs, clock) = (programs.to_vec(), GuestClock::Wall);
     let session = Session { programs, commands: vec![commands], clock, limit, loud };
     let guests = session.play().context("the transport in a guest")?;
     let ran = guests.first().map_or(&[][..], Vec::as_slice);
-    let [tests, connected, datagrams, managed, .., managed_tests] = ran else { bail!("not all was run") };
+    let [tests, others @ .., managed_tests] = ran else { bail!("not all was run") };
+    let ran = others.get(..suites.len()).context("not all was run")?;
     let good = |ran: &Ran| passed(&ran.text()).with_context(|| format!("no count of tests:\n{}", ran.text()));
-    let suites = [connected, datagrams, managed].into_iter().map(runs).sum::<Result<u64>>()?;
-    Ok((good(tests)? + good(managed_tests)?, suites))
+    let runs = ran.iter().map(runs).sum::<Result<u64>>()?;
+    Ok((good(tests)? + good(managed_tests)?, runs))
+}
+
+/// The runs of the suite in one guest. The first seed has long messages read, the second has them
+/// written.
+fn suites_in_one_guest(across: Across) -> Vec<String> {
+    let suite = |seed, medium| format!("conformance run {seed} 1 all {medium}");
+    let mut alone = vec![suite(0, "verbs"), format!("{MANAGED} {}", suite(1, "verbs"))];
+    if across == Across::Drawn {
+        alone = vec![draw("verbs in a guest", alone)];
+    }
+    alone.push(suite(0, "datagrams"));
+    alone
+}
+
+/// The one of several that the commit draws.
+fn draw<V>(step: &str, mut several: Vec<V>) -> V {
+    let drawn = Wild::of(step).from % several.len() as u64;
+    several.swap_remove(drawn as usize)
 }
 
 /// Returns the figures of two ranks of one guest, beside the stack itself.
@@ -184,8 +199,7 @@ fn suites(across: Across) -> Vec<(u32, String)> {
     let managed = format!("verbs --env {MANAGED}");
     let mut alone = vec![(2, "verbs".into()), (4, "verbs".into()), (4, managed)];
     if across == Across::Drawn {
-        let drawn = Wild::of("verbs").from % alone.len() as u64;
-        alone = vec![alone.swap_remove(drawn as usize)];
+        alone = vec![draw("verbs", alone)];
     }
     alone.push((4, "shm-verbs".into()));
     alone
@@ -304,6 +318,9 @@ mod tests {
         assert_eq!((all.len(), drawn.len()), (4, 2));
         assert!(drawn.iter().all(|one| all.contains(one)));
         assert!(drawn.contains(&(4, "shm-verbs".into())));
+        let (all, drawn) = (suites_in_one_guest(Across::All), suites_in_one_guest(Across::Drawn));
+        assert_eq!((all.len(), drawn.len()), (3, 2));
+        assert!(drawn.iter().all(|one| all.contains(one)) && drawn.last() == all.last());
     }
 
     #[test]
