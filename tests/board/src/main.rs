@@ -17,6 +17,7 @@
 //! |---|---|
 //! | `arch` | `Machine`, what a board must bring, and one module and linker script for each |
 //! | `rank` | from the command line to the verdict |
+//! | `any_nic` | the card, whichever it is |
 //! | `devices` | the network card and the shared memory, found |
 //! | `shared` | a job over shared memory: inboxes, cards, lanes |
 //! | `wire` | a job over frames: the ranks find each other, and connect |
@@ -29,6 +30,8 @@
 //! needs no bare-metal target.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
+#[cfg(target_os = "none")]
+mod any_nic;
 #[cfg(target_os = "none")]
 mod arch;
 #[cfg(target_os = "none")]

@@ -10,6 +10,7 @@ use aldis_hal::{Cause, Epoch, PeerId, Platform, Transport};
 use aldis_kernel::{Config, Endpoint, Error};
 use aldis_programs::{Link, OptionError, Options, ProgramFailure, give_verdict, refuse, run_to_end};
 
+use crate::any_nic::AnyNic;
 use crate::arch::{self, Machine};
 use crate::{devices, memory, shared, wire};
 
@@ -83,19 +84,17 @@ fn play<M: Machine>(machine: &mut M) -> Result<Result<(), ProgramFailure>, Troub
             let endpoint = assemble(&options, itself, clock, epoch)?;
             Ok(job(&options, endpoint, |_, _| Ok(())))
         }
-        Link::Serial => {
-            let line = machine.serial().ok_or(Trouble::Missing("second serial line"))?;
-            let memory = memory::LINE.take().ok_or(TAKEN)?.memory();
-            let nic = SerialNic::new(line, memory, mac(options.rank));
-            Ok(job(&options, wire::join(&options, nic, wire::SERIAL, clock)?, wire::tell))
-        }
-        Link::VirtioNet => {
-            let nic = devices::network_card(machine)?;
-            Ok(job(&options, wire::join(&options, nic, wire::NETWORK, clock)?, wire::tell))
-        }
-        Link::E1000e => {
-            let nic = devices::gigabit_card(machine)?;
-            Ok(job(&options, wire::join(&options, nic, wire::NETWORK, clock)?, wire::tell))
+        Link::Serial | Link::VirtioNet | Link::E1000e => {
+            let (nic, pace) = match options.link {
+                Link::Serial => {
+                    let line = machine.serial().ok_or(Trouble::Missing("second serial line"))?;
+                    let memory = memory::LINE.take().ok_or(TAKEN)?.memory();
+                    (AnyNic::Serial(SerialNic::new(line, memory, mac(options.rank))), wire::SERIAL)
+                }
+                Link::E1000e => (AnyNic::Gigabit(devices::gigabit_card(machine)?), wire::NETWORK),
+                _ => (AnyNic::Virtio(devices::network_card(machine)?), wire::NETWORK),
+            };
+            Ok(job(&options, wire::join(&options, nic, pace, clock)?, wire::tell))
         }
         Link::Ivshmem => {
             let shared = devices::shared_memory(machine)?;
