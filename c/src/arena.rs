@@ -6,7 +6,7 @@ use core::mem::MaybeUninit;
 use core::slice;
 
 /// Bytes of which tables are cut; what is cut is nobody else's.
-pub(crate) struct Arena {
+pub(crate) struct MemoryArena {
     rest: &'static mut [MaybeUninit<u8>],
 }
 
@@ -18,7 +18,7 @@ pub(crate) const fn bytes_of<V>(count: usize) -> Option<usize> {
     }
 }
 
-impl Arena {
+impl MemoryArena {
     /// The arena of these bytes.
     ///
     /// # Safety

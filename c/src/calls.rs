@@ -14,11 +14,11 @@ use aldis_kernel::plane::Started;
 use aldis_kernel::plane::prelude::StaticRequests;
 use aldis_kernel::{Error, Rank, Request, Source, Status, Tag, TagMatch};
 
-use crate::arena::Arena;
+use crate::arena::MemoryArena;
 use crate::card::CallbackCard;
 use crate::clock::CallbackPlatform;
 use crate::errors;
-use crate::rank::{self, CRank, CScope, Joined, Parts, Trouble};
+use crate::rank::{self, CRank, CScope, JoinedRank, RankParts, Trouble};
 use crate::reduction;
 use crate::types::{CardCallbacks, MessageStatus, PlatformCallbacks, RankConfig, RequestHandle, limit};
 
@@ -58,7 +58,10 @@ unsafe fn taken<'a>(start: *mut c_void, bytes: usize) -> Option<&'a mut [u8]> {
 ///
 /// # Safety
 /// The rank is null, or one that `aldis_init` has set and nothing has ended since.
-unsafe fn call<R>(rank: *mut CRank, body: impl FnOnce(&mut Joined) -> Result<R, Error>) -> Result<R, c_int> {
+unsafe fn call<R>(
+    rank: *mut CRank,
+    body: impl FnOnce(&mut JoinedRank) -> Result<R, Error>,
+) -> Result<R, c_int> {
     // SAFETY: by this function's contract; one thread at a time uses it.
     let rank = unsafe { rank.as_mut() }.ok_or(errors::ARGUMENT)?;
     let joined = rank.joined.as_mut().ok_or(errors::ARGUMENT)?;
@@ -133,7 +136,7 @@ pub unsafe extern "C" fn aldis_init(
         return errors::MEMORY;
     }
     // SAFETY: as above.
-    let mut arena = unsafe { Arena::new(memory.cast(), bytes) };
+    let mut arena = unsafe { MemoryArena::new(memory.cast(), bytes) };
     let Some(place) = arena.place::<CRank>() else { return errors::MEMORY };
     let (me, size) = (parts.config.rank, parts.config.size);
     let made = place.write(CRank { rank: me, size, joined: None, last: None });
@@ -161,7 +164,7 @@ unsafe fn parts(
     config: *const RankConfig,
     card: *const CardCallbacks,
     platform: *const PlatformCallbacks,
-) -> Option<Parts> {
+) -> Option<RankParts> {
     // SAFETY: by this function's contract.
     let (config, card, platform) = unsafe { (config.as_ref()?, card.as_ref()?, platform.as_ref()?) };
     let config = config.filled()?;
@@ -169,7 +172,7 @@ unsafe fn parts(
     let key = (!config.key.is_null()).then(|| unsafe { config.key.cast::<[u8; 16]>().read() });
     // SAFETY: as above.
     let (card, platform) = unsafe { (CallbackCard::new(*card)?, CallbackPlatform::new(*platform)?) };
-    Some(Parts { config, key, card, platform })
+    Some(RankParts { config, key, card, platform })
 }
 
 /// Leaves the job.
@@ -284,7 +287,7 @@ pub unsafe extern "C" fn aldis_recv(
 unsafe fn start(
     rank: *mut CRank,
     request: *mut RequestHandle,
-    begin: impl FnOnce(&mut Joined) -> Result<Request<'static>, Error>,
+    begin: impl FnOnce(&mut JoinedRank) -> Result<Request<'static>, Error>,
 ) -> c_int {
     if request.is_null() {
         return errors::ARGUMENT;
@@ -329,8 +332,8 @@ pub unsafe extern "C" fn aldis_isend(
 /// Starts a receive.
 ///
 /// # Safety
-/// As of every call of a rank; so many bytes of buffer are there and nobody else's until the request
-/// is over, and the request is null or there.
+/// As of every call of a rank; so many bytes of buffer are there and nobody else's until the
+/// request is over, and the request is null or there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aldis_irecv(
     rank: *mut CRank,
@@ -371,16 +374,17 @@ unsafe fn named(scope: &CScope, handle: &RequestHandle) -> Option<Named> {
     }
 }
 
-/// Looks whether a request is over, polling at most once a turn of `again`; its handle is none then.
+/// Looks whether a request is over, polling at most once a turn of `again`; its handle is none
+/// then.
 ///
 /// # Safety
-/// As of every call of a rank; the request is null or there, as [`start`] has made it, and the status
-/// is null or there.
+/// As of every call of a rank; the request is null or there, as [`start`] has made it, and the
+/// status is null or there.
 unsafe fn finish(
     rank: *mut CRank,
     request: *mut RequestHandle,
     status: *mut MessageStatus,
-    mut again: impl FnMut(&mut Joined) -> bool,
+    mut again: impl FnMut(&mut JoinedRank) -> bool,
 ) -> Result<bool, c_int> {
     // SAFETY: by this function's contract.
     let handle = unsafe { request.as_mut() }.ok_or(errors::ARGUMENT)?;
@@ -447,7 +451,7 @@ pub unsafe extern "C" fn aldis_wait(
     status: *mut MessageStatus,
 ) -> c_int {
     let (mut deadline, mut idle) = (None, 0_u32);
-    let rest = |joined: &mut Joined| {
+    let rest = |joined: &mut JoinedRank| {
         let platform = &mut joined.platform;
         let now = platform.now();
         if now >= *deadline.get_or_insert(now.after(limit(timeout_ns))) {

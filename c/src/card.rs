@@ -37,18 +37,18 @@ impl fmt::Debug for CallbackCard {
 }
 
 /// A frame in the card's memory until it is dropped.
-pub(crate) struct ReceivedFrame<'a> {
+pub(crate) struct CardFrame<'a> {
     card: &'a CallbackCard,
     bytes: &'a [u8],
 }
 
-impl RxFrame for ReceivedFrame<'_> {
+impl RxFrame for CardFrame<'_> {
     fn bytes(&self) -> &[u8] {
         self.bytes
     }
 }
 
-impl Drop for ReceivedFrame<'_> {
+impl Drop for CardFrame<'_> {
     fn drop(&mut self) {
         // SAFETY: by `new`'s contract; the frame is not read any more.
         unsafe { (self.card.release)(self.card.calls.context) }
@@ -74,10 +74,10 @@ impl TxFrame for ReservedFrame<'_> {
 }
 
 impl Nic for CallbackCard {
-    type Rx<'a> = ReceivedFrame<'a>;
+    type Rx<'a> = CardFrame<'a>;
     type Tx<'a> = ReservedFrame<'a>;
 
-    fn receive(&mut self) -> Option<ReceivedFrame<'_>> {
+    fn receive(&mut self) -> Option<CardFrame<'_>> {
         let mut len = 0;
         // SAFETY: by `new`'s contract; the frame before has been released.
         let start = unsafe { (self.receive)(self.calls.context, &raw mut len) };
@@ -86,7 +86,7 @@ impl Nic for CallbackCard {
         }
         // SAFETY: by `new`'s contract so many bytes are there and stay until `release`.
         let bytes = unsafe { slice::from_raw_parts(start, len) };
-        Some(ReceivedFrame { card: self, bytes })
+        Some(CardFrame { card: self, bytes })
     }
 
     fn transmit(&mut self, len: usize) -> Option<ReservedFrame<'_>> {

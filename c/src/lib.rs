@@ -2,10 +2,10 @@
 //!
 //! # aldis-c: the interface of firmware in C
 //!
-//! `include/aldis.h` is the interface, this crate the static library behind it, without an operating
-//! system and without a heap. A rank gets memory once, a network card by callbacks and a clock; it
-//! finds the other ranks on the wire and is one of a job with ranks in Rust, on boards and under
-//! Linux.
+//! `include/aldis.h` is the interface, this crate the static library behind it, without an
+//! operating system and without a heap. A rank gets memory once, a network card by callbacks and a
+//! clock; it finds the other ranks on the wire and is one of a job with ranks in Rust, on boards
+//! and under Linux.
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! This module holds `unsafe` code: the one scope of a rank, and the endpoint in the caller's memory.
+//! This module holds `unsafe` code: the one scope of a rank, and the endpoint in the caller's
+//! memory.
 //!
 //! A rank from joining to leaving.
 
@@ -15,21 +16,21 @@ use aldis_kernel::{Comm, Composite, Endpoint, Error, Scope, SizesError, StorageS
 use aldis_protocols::Card;
 use aldis_protocols::card::CARD_BYTES_MAX;
 
-use crate::arena::{Arena, bytes_of};
+use crate::arena::{MemoryArena, bytes_of};
 use crate::card::CallbackCard;
 use crate::clock::CallbackPlatform;
 use crate::errors;
 use crate::types::RankConfig;
 
 /// Frames to others, and memory to itself.
-type Wire =
+type RankWire =
     Composite<Loopback<'static>, Ethernet<'static, Discovery<'static, AuthenticatedNic<CallbackCard>>>>;
 
 /// The endpoint of a rank.
-pub(crate) type CEndpoint = Endpoint<'static, Wire, CallbackPlatform>;
+pub(crate) type CEndpoint = Endpoint<'static, RankWire, CallbackPlatform>;
 
 /// The scope of a rank's requests.
-pub(crate) type CScope = Scope<'static, 'static, 'static, Wire, CallbackPlatform>;
+pub(crate) type CScope = Scope<'static, 'static, 'static, RankWire, CallbackPlatform>;
 
 /// The cost of messages by a network card, by which protocols are selected.
 const COST: Cost = Cost { overhead_ns: 5_000, latency_ns: 30_000, per_kib_ns: 2_000 };
@@ -47,25 +48,25 @@ pub struct CRank {
     pub(crate) rank: u32,
     pub(crate) size: u32,
     /// Nothing before it has joined, and after it has failed to.
-    pub(crate) joined: Option<Joined>,
+    pub(crate) joined: Option<JoinedRank>,
     /// The reason of the last error.
     pub(crate) last: Option<Trouble>,
 }
 
 /// What a rank has once it has joined.
-pub(crate) struct Joined {
+pub(crate) struct JoinedRank {
     pub(crate) scope: CScope,
     pub(crate) world: Comm,
     pub(crate) platform: CallbackPlatform,
 }
 
-impl fmt::Debug for Joined {
+impl fmt::Debug for JoinedRank {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Joined").field("world", &self.world).finish_non_exhaustive()
+        f.debug_struct("JoinedRank").field("world", &self.world).finish_non_exhaustive()
     }
 }
 
-impl Joined {
+impl JoinedRank {
     /// The endpoint, for blocking calls.
     pub(crate) fn endpoint(&mut self) -> &mut CEndpoint {
         // SAFETY: nothing in this crate replaces it.
@@ -201,7 +202,7 @@ pub(crate) fn memory_bytes(config: &RankConfig) -> Option<usize> {
 }
 
 /// The parts of a rank that C brings.
-pub(crate) struct Parts {
+pub(crate) struct RankParts {
     pub(crate) config: RankConfig,
     pub(crate) key: Option<[u8; 16]>,
     pub(crate) card: CallbackCard,
@@ -209,14 +210,14 @@ pub(crate) struct Parts {
 }
 
 /// Finds all other ranks and connects to them. The configuration is filled in.
-pub(crate) fn join(mut arena: Arena, parts: Parts) -> Result<Joined, Trouble> {
-    let Parts { config, key, card, mut platform } = parts;
+pub(crate) fn join(mut arena: MemoryArena, parts: RankParts) -> Result<JoinedRank, Trouble> {
+    let (config, mut platform) = (parts.config, parts.platform);
     let tables = Tables::of(&config)?;
     let epoch = Epoch::from_entropy(platform.entropy());
     let me = PeerId(config.rank);
     let place: &'static mut MaybeUninit<CEndpoint> = arena.place().ok_or(Trouble::Memory)?;
     let memory = tables.storage.memory(arena.bytes(tables.storage_bytes).ok_or(Trouble::Memory)?)?;
-    let wire = wire(&mut arena, &tables, (config, key, card), epoch)?;
+    let wire = wire(&mut arena, &tables, parts, epoch)?;
     let identity = aldis_kernel::Config { me, size: config.size, epoch };
     let mut endpoint = Endpoint::new(memory, wire, platform, identity)?;
     find_the_others(&mut endpoint)?;
@@ -224,16 +225,17 @@ pub(crate) fn join(mut arena: Arena, parts: Parts) -> Result<Joined, Trouble> {
     let world = endpoint.world();
     // SAFETY: a rank has one scope, and requests are made of its own handles alone, by `aldis.h`.
     let scope = unsafe { Scope::static_scope(endpoint) };
-    Ok(Joined { scope, world, platform })
+    Ok(JoinedRank { scope, world, platform })
 }
 
 /// The transports of a rank.
 fn wire(
-    arena: &mut Arena,
+    arena: &mut MemoryArena,
     tables: &Tables,
-    (config, key, card): (RankConfig, Option<[u8; 16]>, CallbackCard),
+    parts: RankParts,
     epoch: Epoch,
-) -> Result<Wire, Trouble> {
+) -> Result<RankWire, Trouble> {
+    let RankParts { config, key, card, .. } = parts;
     let me = PeerId(config.rank);
     let frame_bytes = config.block_bytes + LOOPBACK_HEADER_BYTES as u32;
     let loopback = arena.table(tables.loopback_bytes, &0_u8).ok_or(Trouble::Memory)?;

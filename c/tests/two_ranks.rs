@@ -10,16 +10,17 @@ use core::ptr::{null, null_mut};
 use aldis::calls::*;
 use aldis::types::{MessageStatus, RankConfig, RequestHandle};
 
-use cable::{Board, Frames, JOB, SECOND};
+use cable::{CableBoard, FrameQueue, JOB, SECOND};
 
 /// Runs a program on two ranks at once, and ends them.
-fn on_two(key: Option<[u8; 16]>, flags: u32, program: fn(&mut Board, u32)) {
-    let (there, back) = (Frames::default(), Frames::default());
+fn on_two(key: Option<[u8; 16]>, flags: u32, program: fn(&mut CableBoard, u32)) {
+    let (there, back) = (FrameQueue::default(), FrameQueue::default());
     std::thread::scope(|threads| {
         for rank in 0..2_u32 {
             let (there, back) = (there.clone(), back.clone());
             threads.spawn(move || {
-                let mut board = if rank == 0 { Board::new(&back, &there) } else { Board::new(&there, &back) };
+                let mut board =
+                    if rank == 0 { CableBoard::new(&back, &there) } else { CableBoard::new(&there, &back) };
                 let key = key.as_ref().map_or(null(), |key| key.as_ptr());
                 let config = RankConfig { key, flags, ..RankConfig::new(JOB, rank, 2) };
                 assert_eq!(board.init(&config, 1500), 0, "{}", board.last_error());
@@ -33,7 +34,7 @@ fn on_two(key: Option<[u8; 16]>, flags: u32, program: fn(&mut Board, u32)) {
     });
 }
 
-fn pass(board: &mut Board, rank: u32, bytes: usize) {
+fn pass(board: &mut CableBoard, rank: u32, bytes: usize) {
     let mine: Vec<u8> = (0..bytes).map(|at| (at as u8).wrapping_mul(7) ^ rank as u8).collect();
     let mut theirs = vec![0_u8; bytes + 3];
     let mut status = MessageStatus::default();
@@ -170,8 +171,8 @@ fn errors_have_numbers_and_words() {
 
 #[test]
 fn what_cannot_join_is_told() {
-    let (there, back) = (Frames::default(), Frames::default());
-    let mut alone = Board::new(&back, &there);
+    let (there, back) = (FrameQueue::default(), FrameQueue::default());
+    let mut alone = CableBoard::new(&back, &there);
     let config = RankConfig { join_timeout_ns: SECOND / 10, ..RankConfig::new(JOB, 0, 2) };
     assert_eq!(alone.init(&config, 1500), -10);
     assert!(alone.last_error().contains('1'), "{}", alone.last_error());
@@ -192,8 +193,8 @@ fn what_cannot_join_is_told() {
 
 #[test]
 fn a_rank_alone_talks_to_itself() {
-    let (there, back) = (Frames::default(), Frames::default());
-    let mut alone = Board::new(&back, &there);
+    let (there, back) = (FrameQueue::default(), FrameQueue::default());
+    let mut alone = CableBoard::new(&back, &there);
     assert_eq!(alone.init(&RankConfig::new(JOB, 0, 1), 1500), 0, "{}", alone.last_error());
     let (mut request, mut buffer) = (RequestHandle::default(), [0_u8; 2000]);
     // SAFETY: the memory is there.

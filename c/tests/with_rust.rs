@@ -18,7 +18,7 @@ use aldis_kernel::{Endpoint, Rank, Tag};
 use aldis_protocols::Card;
 use aldis_protocols::card::CARD_BYTES_MAX;
 
-use cable::{Board, Frames, JOB, SECOND};
+use cable::{CableBoard, FrameQueue, JOB, SECOND};
 
 aldis_kernel::storage! {
     static STORAGE: peers = 2, requests = 16, communicators = 4,
@@ -27,14 +27,14 @@ aldis_kernel::storage! {
 
 /// The other end of the cable.
 struct RustEnd {
-    incoming: Frames,
-    outgoing: Frames,
+    incoming: FrameQueue,
+    outgoing: FrameQueue,
     received: Vec<u8>,
 }
 
-struct Sending<'a>(&'a Frames, Vec<u8>);
+struct SentFrame<'a>(&'a FrameQueue, Vec<u8>);
 
-impl TxFrame for Sending<'_> {
+impl TxFrame for SentFrame<'_> {
     fn bytes(&mut self) -> &mut [u8] {
         &mut self.1
     }
@@ -46,15 +46,15 @@ impl TxFrame for Sending<'_> {
 
 impl Nic for RustEnd {
     type Rx<'a> = &'a [u8];
-    type Tx<'a> = Sending<'a>;
+    type Tx<'a> = SentFrame<'a>;
 
     fn receive(&mut self) -> Option<&[u8]> {
         self.received = self.incoming.lock().unwrap().pop_front()?;
         Some(&self.received)
     }
 
-    fn transmit(&mut self, len: usize) -> Option<Sending<'_>> {
-        Some(Sending(&self.outgoing, vec![0; len]))
+    fn transmit(&mut self, len: usize) -> Option<SentFrame<'_>> {
+        Some(SentFrame(&self.outgoing, vec![0; len]))
     }
 
     fn mtu(&self) -> usize {
@@ -70,9 +70,9 @@ impl Nic for RustEnd {
     }
 }
 
-struct Clock(std::time::Instant);
+struct WallClock(std::time::Instant);
 
-impl Platform for Clock {
+impl Platform for WallClock {
     fn now(&self) -> Instant {
         Instant(self.0.elapsed().as_nanos() as u64 + 1)
     }
@@ -88,7 +88,7 @@ impl Platform for Clock {
 
 /// Rank 1, in Rust.
 fn rust_rank(end: RustEnd) {
-    let (clock, me, epoch) = (Clock(std::time::Instant::now()), PeerId(1), Epoch(77));
+    let (clock, me, epoch) = (WallClock(std::time::Instant::now()), PeerId(1), Epoch(77));
     let mut entries = [Entry::EMPTY; 2];
     let setup = DiscoverySetup { job: JOB, rank: 1, size: 2, epoch, ..DiscoverySetup::DEFAULT };
     let discovery = Discovery::new(end, setup, &mut entries).unwrap();
@@ -125,11 +125,11 @@ fn rust_rank(end: RustEnd) {
 
 #[test]
 fn ranks_in_c_and_in_rust_are_of_one_job() {
-    let (there, back) = (Frames::default(), Frames::default());
+    let (there, back) = (FrameQueue::default(), FrameQueue::default());
     let end = RustEnd { incoming: there.clone(), outgoing: back.clone(), received: Vec::new() };
     std::thread::scope(|threads| {
         threads.spawn(|| rust_rank(end));
-        let mut board = Board::new(&back, &there);
+        let mut board = CableBoard::new(&back, &there);
         assert_eq!(board.init(&RankConfig::new(JOB, 0, 2), 1500), 0, "{}", board.last_error());
         let (mine, mut theirs, mut sum) = ([513_u16; 1000], [0_u16; 1000], [1.5_f64; 40]);
         // SAFETY: the memory is there.

@@ -1,5 +1,5 @@
-//! This module holds `unsafe` code: a card and a clock as C has them, and joining by the interface of
-//! C.
+//! This module holds `unsafe` code: a card and a clock as C has them, and joining by the interface
+//! of C.
 //!
 //! A rank by `aldis.h` at the end of a cable in memory.
 
@@ -17,19 +17,19 @@ use aldis::types::{CardCallbacks, PlatformCallbacks, RankConfig};
 pub(crate) const SECOND: u64 = 1_000_000_000;
 pub(crate) const JOB: u64 = 0xA1D1;
 
-pub(crate) type Frames = Arc<Mutex<VecDeque<Vec<u8>>>>;
+pub(crate) type FrameQueue = Arc<Mutex<VecDeque<Vec<u8>>>>;
 
 /// One end of a cable.
-struct End {
-    incoming: Frames,
-    outgoing: Frames,
+struct CableEnd {
+    incoming: FrameQueue,
+    outgoing: FrameQueue,
     received: Vec<u8>,
     reserved: Vec<u8>,
 }
 
 unsafe extern "C" fn receive(end: *mut c_void, len: *mut usize) -> *const u8 {
     // SAFETY: the card's context, which one thread uses.
-    let end = unsafe { &mut *end.cast::<End>() };
+    let end = unsafe { &mut *end.cast::<CableEnd>() };
     let Some(frame) = end.incoming.lock().unwrap().pop_front() else { return null() };
     end.received = frame;
     // SAFETY: by the interface.
@@ -39,12 +39,12 @@ unsafe extern "C" fn receive(end: *mut c_void, len: *mut usize) -> *const u8 {
 
 unsafe extern "C" fn release(end: *mut c_void) {
     // SAFETY: as above.
-    unsafe { (*end.cast::<End>()).received.fill(0xEE) };
+    unsafe { (*end.cast::<CableEnd>()).received.fill(0xEE) };
 }
 
 unsafe extern "C" fn reserve(end: *mut c_void, len: usize) -> *mut u8 {
     // SAFETY: as above.
-    let end = unsafe { &mut *end.cast::<End>() };
+    let end = unsafe { &mut *end.cast::<CableEnd>() };
     if end.outgoing.lock().unwrap().len() > 64 {
         return null_mut();
     }
@@ -54,7 +54,7 @@ unsafe extern "C" fn reserve(end: *mut c_void, len: usize) -> *mut u8 {
 
 unsafe extern "C" fn commit(end: *mut c_void, len: usize) {
     // SAFETY: as above.
-    let end = unsafe { &mut *end.cast::<End>() };
+    let end = unsafe { &mut *end.cast::<CableEnd>() };
     end.outgoing.lock().unwrap().push_back(end.reserved[..len].to_vec());
 }
 
@@ -74,17 +74,17 @@ unsafe extern "C" fn relax(_: *mut c_void, idle: u32) {
 }
 
 /// A rank and what it stands on.
-pub(crate) struct Board {
+pub(crate) struct CableBoard {
     pub(crate) rank: *mut CRank,
-    end: Box<End>,
+    end: Box<CableEnd>,
     start: Box<Instant>,
     memory: Vec<u64>,
 }
 
-impl Board {
-    pub(crate) fn new(incoming: &Frames, outgoing: &Frames) -> Self {
+impl CableBoard {
+    pub(crate) fn new(incoming: &FrameQueue, outgoing: &FrameQueue) -> Self {
         let (incoming, outgoing) = (incoming.clone(), outgoing.clone());
-        let end = Box::new(End { incoming, outgoing, received: Vec::new(), reserved: Vec::new() });
+        let end = Box::new(CableEnd { incoming, outgoing, received: Vec::new(), reserved: Vec::new() });
         Self { rank: null_mut(), end, start: Box::new(Instant::now()), memory: Vec::new() }
     }
 

@@ -1,10 +1,10 @@
-//! The card of a board, whichever it is: one type, so that programs and transports are compiled once
-//! and not once for each card.
+//! The card of a board, whichever it is: one type, so that programs and transports are compiled
+//! once and not once for each card.
 
 use aldis_hal::Nic;
 use aldis_hal::nic::{LinkState, Mac, Offload, RxFrame, TxFrame};
 
-/// One of the cards that there are.
+/// A network card of any kind that there are drivers for.
 pub(crate) enum AnyNic<V, G, S> {
     /// A virtio network card.
     Virtio(V),

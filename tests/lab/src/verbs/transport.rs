@@ -65,13 +65,14 @@ pub(super) struct Findings {
     pub(super) figures: Vec<PingpongLine>,
 }
 
-/// The runs of the conformance suite in a guest and between two, and with them what else takes long.
+/// The runs of the conformance suite in a guest and between two, and with them what else takes
+/// long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Across {
     /// All of them.
     All,
-    /// The ones by datagrams, and over shared memory and verbs, and of those over verbs alone one in
-    /// a guest and one between two, which the commit draws.
+    /// The ones by datagrams, and over shared memory and verbs, and of those over verbs alone one
+    /// in a guest and one between two, which the commit draws.
     Drawn,
 }
 
