@@ -25,7 +25,7 @@ use crate::types::{CardCallbacks, MessageStatus, PlatformCallbacks, RankConfig, 
 /// Events that a poll handles at most.
 const BUDGET: u32 = 64;
 
-/// What stands for any source or tag.
+/// The number of any source or tag.
 const ANY: u32 = u32::MAX;
 
 /// Bytes of C's to read; `None` for a null pointer to some.
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn aldis_init(
     result
 }
 
-/// What C brings, copied; `None` if something is missing or cannot be.
+/// Copies the parts that C brings; `None` if something is missing or cannot be.
 ///
 /// # Safety
 /// As of [`aldis_init`].

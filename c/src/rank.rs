@@ -53,7 +53,7 @@ pub struct CRank {
     pub(crate) last: Option<Trouble>,
 }
 
-/// What a rank has once it has joined.
+/// The parts of a rank that has joined.
 pub(crate) struct JoinedRank {
     pub(crate) scope: CScope,
     pub(crate) world: Comm,
@@ -138,7 +138,7 @@ impl From<SizesError> for Trouble {
     }
 }
 
-/// How long the tables of a rank are.
+/// The lengths of the tables of a rank.
 struct Tables {
     storage: StorageSizes,
     storage_bytes: usize,

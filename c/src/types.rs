@@ -155,7 +155,7 @@ pub struct MessageStatus {
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RequestHandle {
-    /// One of [`RequestHandle::NONE`], [`RequestHandle::PENDING`], [`RequestHandle::DONE`].
+    /// [`RequestHandle::NONE`], [`RequestHandle::PENDING`] or [`RequestHandle::DONE`].
     pub state: u32,
     /// The slot of a pending one.
     pub slot: u32,

@@ -19,7 +19,7 @@ pub(crate) const JOB: u64 = 0xA1D1;
 
 pub(crate) type FrameQueue = Arc<Mutex<VecDeque<Vec<u8>>>>;
 
-/// One end of a cable.
+/// An end of a cable.
 struct CableEnd {
     incoming: FrameQueue,
     outgoing: FrameQueue,

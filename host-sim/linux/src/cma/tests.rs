@@ -53,7 +53,7 @@ fn a_probe_reads_and_says_why_it_does_not() {
     assert!(cma.reads(PeerId(1)).unwrap_err().contains("shows none"));
 }
 
-/// One peer of many is asked, and tells for the others until they are asked for.
+/// Asks one peer of many, which tells for the others until they are asked for.
 #[test]
 fn a_peer_is_asked_at_the_first_contact() {
     let mut cma = Cma::new(Allowed::On, 9);
