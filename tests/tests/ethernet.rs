@@ -227,8 +227,8 @@ fn leaving_repeats_what_was_lost() {
     assert!(hub.now().since(start) >= limit.as_nanos() as u64);
 }
 
-/// A peer that has said goodbye may be gone: the answer to the very last word is not waited for as long as
-/// a peer may compute.
+/// A peer that has said goodbye may be gone: the answer to the very last word is not waited for as
+/// long as a peer may compute.
 #[test]
 fn the_answer_of_one_that_has_left_is_waited_for_briefly() {
     let (hub, mut ends) = pair(1, Faults::NONE);
