@@ -452,13 +452,16 @@ pub unsafe extern "C" fn aldis_wait(
 ) -> c_int {
     let (mut deadline, mut idle) = (None, 0_u32);
     let rest = |joined: &mut JoinedRank| {
-        let platform = &mut joined.platform;
-        let now = platform.now();
+        let now = joined.platform.now();
         if now >= *deadline.get_or_insert(now.after(limit(timeout_ns))) {
             return false;
         }
-        platform.relax(idle);
-        idle = idle.saturating_add(1);
+        if joined.scope.poll(BUDGET) > 0 {
+            idle = 0;
+        } else {
+            joined.platform.relax(idle);
+            idle = idle.saturating_add(1);
+        }
         true
     };
     // SAFETY: by this function's contract.

@@ -237,7 +237,7 @@ fn wire(
 ) -> Result<RankWire, Trouble> {
     let RankParts { config, key, card, .. } = parts;
     let me = PeerId(config.rank);
-    let frame_bytes = config.block_bytes + LOOPBACK_HEADER_BYTES as u32;
+    let frame_bytes = config.block_bytes.saturating_add(LOOPBACK_HEADER_BYTES as u32);
     let loopback = arena.table(tables.loopback_bytes, &0_u8).ok_or(Trouble::Memory)?;
     let itself = Loopback::new(me, loopback, frame_bytes)?;
     let RankConfig { job, rank, size, join_timeout_ns: deadline_ns, .. } = config;

@@ -259,9 +259,8 @@ pub trait Extras {
     }
 
     /// Tells each peer of which [`tells_departure`](Self::tells_departure) is true that this rank
-    /// sends nothing more. A peer learns it by [`Sink::lost`], with
-    /// [`Cause::PeerLeft`](crate::Cause::PeerLeft), once all that was sent to it has arrived; what
-    /// it posts after that reaches nobody.
+    /// sends nothing more. A peer learns it by [`Sink::lost`], with [`Cause::PeerLeft`], once all
+    /// that was sent to it has arrived; what it posts after that reaches nobody.
     #[inline(always)]
     fn depart(&mut self) {}
 
