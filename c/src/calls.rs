@@ -374,8 +374,8 @@ unsafe fn named(scope: &CScope, handle: &RequestHandle) -> Option<Named> {
     }
 }
 
-/// Looks whether a request is over, polling at most once a turn of `again`; its handle is none
-/// then.
+/// Polls and looks if a request is over, as long as `again` says, which is told the events of the
+/// poll; the handle is none then.
 ///
 /// # Safety
 /// As of every call of a rank; the request is null or there, as [`start`] has made it, and the
@@ -384,7 +384,7 @@ unsafe fn finish(
     rank: *mut CRank,
     request: *mut RequestHandle,
     status: *mut MessageStatus,
-    mut again: impl FnMut(&mut JoinedRank) -> bool,
+    mut again: impl FnMut(&mut JoinedRank, u32) -> bool,
 ) -> Result<bool, c_int> {
     // SAFETY: by this function's contract.
     let handle = unsafe { request.as_mut() }.ok_or(errors::ARGUMENT)?;
@@ -397,8 +397,9 @@ unsafe fn finish(
                 Named::Pending(request) => request,
             };
             loop {
-                match joined.scope.test(&mut request) {
-                    Ok(None) if again(joined) => {}
+                let events = joined.scope.poll(BUDGET);
+                match joined.scope.result(&mut request) {
+                    Ok(None) if again(joined, events) => {}
                     ended => return ended,
                 }
             }
@@ -432,7 +433,7 @@ pub unsafe extern "C" fn aldis_test(
         return errors::ARGUMENT;
     }
     // SAFETY: by this function's contract.
-    let ended = unsafe { finish(rank, request, status, |_| false) };
+    let ended = unsafe { finish(rank, request, status, |_, _| false) };
     // SAFETY: as above. One that failed is over too.
     unsafe { done.write(c_int::from(!matches!(ended, Ok(false)))) };
     code(ended.map(|_| ()))
@@ -451,12 +452,12 @@ pub unsafe extern "C" fn aldis_wait(
     status: *mut MessageStatus,
 ) -> c_int {
     let (mut deadline, mut idle) = (None, 0_u32);
-    let rest = |joined: &mut JoinedRank| {
+    let rest = |joined: &mut JoinedRank, events| {
         let now = joined.platform.now();
         if now >= *deadline.get_or_insert(now.after(limit(timeout_ns))) {
             return false;
         }
-        if joined.scope.poll(BUDGET) > 0 {
+        if events > 0 {
             idle = 0;
         } else {
             joined.platform.relax(idle);

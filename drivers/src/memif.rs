@@ -28,8 +28,8 @@
 //!
 //! # Copies
 //!
-//! One each way, within [`Memif`]: the peer can write to a buffer at any time, so that a frame is
-//! taken out of it before anybody looks at it.
+//! A frame is copied once each way, within [`Memif`]: the peer can write to a buffer at any time,
+//! so that it is taken out before anybody looks at it.
 //!
 //! # What is refused
 //!

@@ -46,8 +46,8 @@ const OTHERS_MAX: usize = 64;
 
 /// A card whose frames go through shared memory.
 ///
-/// Whether it is the client or the server of the socket, a peer that goes is waited for: it may
-/// come again, and gets new memory. [`CardNic::probe`](crate::CardNic::probe) looks for it.
+/// A peer that goes is waited for, be it the client or the server of the socket: it may come again,
+/// and gets new memory. [`CardNic::probe`](crate::CardNic::probe) looks for it.
 #[derive(Debug)]
 pub struct MemifNic(ForeignNic<'static, MemifLink>);
 
