@@ -1,11 +1,12 @@
 //! This module holds `unsafe` code: QEMU's `mps2-an386`, a Cortex-M4, from reset to Rust; its
 //! serial lines and its faults.
 //!
-//! The stack lies below everything else in RAM, where it overflows into nothing: a fault, not a
-//! corrupted variable. Interrupts stay masked: what is pending wakes an idle core, and is never
+//! The stack lies below everything else in RAM, and the memory protection unit denies the MiB below
+//! it, where QEMU reads zeros and ignores writes: a stack that overflows is a fault, not a corrupted
+//! variable. Interrupts stay masked: what is pending wakes an idle core, and is never
 //! taken. Logs go out as defmt frames through the semihosting console, text by the first serial
-//! line. Sources: Armv7-M Architecture Reference Manual, B1.5 (exceptions), B3.2 (system control);
-//! AN386, 3 (memory map).
+//! line. Sources: Armv7-M Architecture Reference Manual, B1.5 (exceptions), B3.2 (system control),
+//! B3.5 (memory protection); AN386, 3 (memory map).
 
 use core::arch::{asm, global_asm};
 use core::fmt;
@@ -40,6 +41,15 @@ boot:
     ldr r1, [r0]
     orr r1, r1, #0xF00000
     str r1, [r0]
+    ldr r0, =0xE000ED90         // memory protection: a stack that overflows faults
+    movs r1, #0
+    str r1, [r0, #8]            // its first region
+    ldr r1, =stack_start - 0x100000
+    str r1, [r0, #12]           // begins a MiB below the stack
+    ldr r1, =0x10000027         // is as long, for nobody to read, write or execute
+    str r1, [r0, #16]
+    movs r1, #5                 // is the only one, and not while a fault is told
+    str r1, [r0, #4]
     dsb
     isb
     ldr r0, =bss_start
@@ -97,7 +107,8 @@ unsafe extern "C" fn fault(frame: *const u32) -> ! {
     let number: u32;
     // SAFETY: reading it has no effect.
     unsafe { asm!("mrs {}, ipsr", out(reg) number, options(nomem, nostack)) };
-    aldis_programs::refuse(&format_args!("exception {number} at {at:#x}"), &mut console());
+    let why = if on_stack { "" } else { ": the stack has overflowed" };
+    aldis_programs::refuse(&format_args!("exception {number} at {at:#x}{why}"), &mut console());
     exit(false)
 }
 

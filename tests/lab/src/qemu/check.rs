@@ -71,16 +71,26 @@ fn check(filter: Option<&str>, bless: bool) -> Result<Outcome> {
         return Ok(missing);
     }
     let programs = QemuPrograms::build(&members)?;
-    let mut wrong = Vec::new();
+    let (mut differ, mut why) = (Vec::new(), Vec::new());
     for snapshot in &chosen {
         let start = Instant::now();
         let result = snapshot.compare(&programs, bless);
         let told = if result.is_ok() { "ok" } else { "FAILED" };
         eprintln!("  {}: {told} ({:.1} s)", snapshot.name, start.elapsed().as_secs_f64());
-        wrong.extend(result.err().map(|error| format!("{}: {error:#}", snapshot.name)));
+        if let Err(error) = result {
+            why.push(format!("{}: {error:#}", snapshot.name));
+            differ.push(snapshot.name.as_str());
+        }
     }
-    if !wrong.is_empty() {
-        bail!("{} of {} snapshots differ\n{}", wrong.len(), chosen.len(), wrong.join("\n"));
+    if !differ.is_empty() {
+        // The first line is what the table of the steps has.
+        bail!(
+            "{} of {} snapshots differ: {}\n{}",
+            differ.len(),
+            chosen.len(),
+            differ.join(", "),
+            why.join("\n")
+        );
     }
     Ok(Outcome::Passed(format!("{} snapshots", chosen.len())))
 }
