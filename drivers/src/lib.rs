@@ -20,6 +20,7 @@
 //! | `ivshmem`, `pci` | with feature `virtio`: their shared memory, and their bus |
 //! | `e1000e` | with feature `e1000e`: a [`Nic`] of Intel's gigabit controllers |
 //! | `memif` | with feature `memif`: a [`Nic`] in memory shared with DPDK or VPP, either end |
+//! | `xdp` | with feature `xdp`: the memory of a [`Nic`] by Linux's AF_XDP |
 //! | [`serial`] | a [`Nic`] on any stream of bytes: Ethernet frames over a UART, in COBS |
 //! | [`spi`] | a [`Nic`] on an SPI bus: blocks exchanged both ways at a time, for either side |
 //! | `adapters` | features `smoltcp` and `embassy`: their cards as a [`Nic`], and back |
@@ -90,12 +91,16 @@ pub mod memif;
 #[cfg(feature = "virtio")]
 pub mod pci;
 pub mod platform;
+#[cfg(all(any(feature = "memif", feature = "xdp"), not(loom)))]
+mod region_memory;
 pub mod serial;
 pub mod shm;
 pub mod spi;
 mod sync;
 #[cfg(feature = "virtio")]
 pub mod virtio;
+#[cfg(any(feature = "xdp", loom))]
+pub mod xdp;
 
 #[cfg(all(feature = "auth", not(loom)))]
 pub use authenticated::AuthenticatedNic;

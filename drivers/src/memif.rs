@@ -72,8 +72,11 @@ pub use handshake::{
     ClientHandshake, ClientSetup, ClientStep, ServerHandshake, ServerSetup, ServerStep, ServerWork,
 };
 #[cfg(not(loom))]
-pub use memory::{MemifLayout, RegionMemory};
+pub use memory::MemifLayout;
 #[cfg(not(loom))]
 pub use message::{
     CONTROL_BYTES, ControlMessage, DescriptorKind, HelloLimits, InitRequest, RingDirection, RingPlacement,
 };
+
+#[cfg(not(loom))]
+pub use crate::region_memory::RegionMemory;

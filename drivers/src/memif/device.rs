@@ -7,12 +7,13 @@ use aldis_hal::nic::{LinkState, MAC_HEADER_BYTES, Mac, Offload};
 use aldis_hal::{Cause, Resource};
 
 use super::error::MemifError;
-use super::memory::{BUFFER_BYTES, MemifLayout, MemifRegions, RegionMemory};
+use super::memory::{BUFFER_BYTES, MemifLayout, MemifRegions};
 use super::message::{RingDirection, RingPlacement};
 use super::ring::{
     BufferPlace, COOKIE, Exact, MappedRing, MemifRole, RingProgress, must_ring, poll_from_now_on,
 };
 use crate::adapters::ForeignDevice;
+use crate::region_memory::RegionMemory;
 
 /// The counters of a memif.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -8,24 +8,11 @@ use aldis_hal::copy::copy_raw;
 use super::error::MemifError;
 use super::message::{RingDirection, RingPlacement};
 use super::ring::{BufferPlace, COOKIE, MappedRing, RING_LOG2_MAX};
+use crate::region_memory::RegionMemory;
 
 /// Bytes of a buffer: what a DPDK server expects of a client, whose frames it writes there without
 /// a look at their lengths.
 pub(super) const BUFFER_BYTES: usize = 2048;
-
-/// Memory that was mapped to be shared with a peer, as long as the value lives.
-///
-/// # Safety
-/// Both methods always give the same answers, also when the value has moved. The bytes are valid
-/// for reads and writes as long as the value lives, initialised (a fresh mapping's zeros are), and
-/// the peer cannot take them away: a mapped file is sealed against shrinking. In this process
-/// nothing else is used to access them, and no reference to them exists.
-pub unsafe trait RegionMemory {
-    /// The first byte.
-    fn start(&self) -> NonNull<u8>;
-    /// The bytes.
-    fn bytes(&self) -> usize;
-}
 
 /// The layout of a client's memory: a ring to the server, a ring to the client, and a buffer for
 /// each of their descriptors.
