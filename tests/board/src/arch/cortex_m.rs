@@ -2,8 +2,8 @@
 //! serial lines and its faults.
 //!
 //! The stack lies below everything else in RAM, and the memory protection unit denies the MiB below
-//! it, where QEMU reads zeros and ignores writes: a stack that overflows is a fault, not a corrupted
-//! variable. Interrupts stay masked: what is pending wakes an idle core, and is never
+//! it, where QEMU reads zeros and ignores writes: a stack that overflows is a fault, not a
+//! corrupted variable. Interrupts stay masked: what is pending wakes an idle core, and is never
 //! taken. Logs go out as defmt frames through the semihosting console, text by the first serial
 //! line. Sources: Armv7-M Architecture Reference Manual, B1.5 (exceptions), B3.2 (system control),
 //! B3.5 (memory protection); AN386, 3 (memory map).
