@@ -49,6 +49,7 @@ calls! {
         Accept "accept"
         Access "access"
         Bind "bind"
+        Bpf "bpf"
         Chdir "chdir"
         ClockGettime "clock_gettime"
         Connect "connect"

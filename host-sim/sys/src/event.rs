@@ -90,6 +90,13 @@ impl Epoll {
     }
 }
 
+impl AsFd for Epoll {
+    /// A file that can be read when something has happened to one of the set.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.0.as_fd()
+    }
+}
+
 impl From<Epoll> for OwnedFd {
     fn from(set: Epoll) -> Self {
         set.0.0

@@ -17,6 +17,7 @@
 //! | [`memory`] | shared memory and mappings |
 //! | [`socket`] | sockets |
 //! | [`interface`] | network interfaces, and sockets and devices of their frames |
+//! | [`xdp`], [`bpf`] | sockets whose frames are in shared memory, and programs that choose them |
 //! | [`event`] | waiting for files and signals |
 //! | [`futex`] | sleeping on words of shared memory, and barriers |
 //! | [`signal`] | signals, to this process and to others |
@@ -32,6 +33,7 @@
 //! (`verbs/sys` of `aldis-linux`); the tools that make no part of a job: the files that the
 //! simulator's `aldis-sim`, `aldis-whatif` and `aldis-schedule` write their reports to.
 
+pub mod bpf;
 pub mod call;
 pub mod clock;
 pub mod event;
@@ -46,6 +48,7 @@ pub mod process;
 pub mod random;
 pub mod signal;
 pub mod socket;
+pub mod xdp;
 
 pub use call::{Call, CallFailure};
 pub use nix::errno::Errno;
