@@ -14,6 +14,8 @@ use aldis_shell::table::Table;
 use aldis_shell::wild::Wild;
 use aldis_shell::workspace::{self, Package, Workspace};
 use aldis_shell::{compiles, harness, shell};
+use aldis_sys::bpf::map_of_sockets;
+use aldis_sys::xdp::xdp_socket;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -111,7 +113,7 @@ const STEPS: [Step; 29] = {
         step("mpi", Slow, |_| mpi::step()),
         Step { full: Some(|_| mpi::clients_in_full()), ..step("mpi4py", Slow, |_| mpi::clients()) },
         Step { full: Some(|_| mpi::examples_in_full()), ..step("rsmpi", Slow, |_| mpi::examples()) },
-        step("memif", Slow, |_| memif()),
+        step("cards", Slow, |_| cards()),
         step("endian", Slow, endian::step),
         Step { full: Some(|_| verbs::step_in_full()), ..step("verbs", Slow, |_| verbs::step()) },
         // Begun first, as the next step waits for them.
@@ -244,7 +246,7 @@ const FEATURES: &str = "aldis-features";
 /// Features that are linted at once, in those packages that have them: each of them is built
 /// without the others by another step.
 const LINTED_AT_ONCE: [&[&str]; 2] = [
-    &["defmt", "embassy", "half", "memif", "smoltcp", "virtio"],
+    &["defmt", "embassy", "half", "memif", "smoltcp", "virtio", "xdp"],
     &["faults", "planted-bugs", verbs::FEATURE],
 ];
 
@@ -368,17 +370,29 @@ fn tests() -> Result<Outcome> {
 /// The forwarding program of DPDK, and the package that brings it on Debian.
 const TESTPMD: [&str; 2] = ["dpdk-testpmd", "dpdk-dev"];
 
-/// Runs the tests of cards in memory that is shared with DPDK: they were built with all others.
-fn memif() -> Result<Outcome> {
+/// Runs the tests of cards in memory that is shared with DPDK, and with the system: they were built
+/// with all others.
+fn cards() -> Result<Outcome> {
     let [program, package] = TESTPMD;
-    if !shell::has(program) {
-        let (why, enable) = (format!("no {program}"), format!("apt-get install {package}"));
-        return Ok(Outcome::Skipped { why, enable });
+    let no_testpmd =
+        (!shell::has(program)).then(|| (format!("no {program}"), format!("apt-get install {package}")));
+    // What a program for frames takes, and a network of one's own to try it in.
+    let tried = xdp_socket().and_then(|_| map_of_sockets(1)).err();
+    let no_xdp =
+        tried.map(|errno| (format!("no AF_XDP: {}", errno.desc()), "run as root, Linux since 5.9".into()));
+    let parts = [("memif_", no_testpmd), ("xdp_", no_xdp)];
+    let filters: Vec<_> =
+        parts.iter().filter(|(_, missing)| missing.is_none()).map(|(filter, _)| *filter).collect();
+    let mut tests = 0;
+    if !filters.is_empty() {
+        let mut cargo = tests_of_all();
+        cargo.args(["--test", "launcher", "--test", "nic", "--", "--ignored", "--test-threads", "1"]);
+        tests = harness::pass(&mut cargo, &filters)?;
     }
-    let mut cargo = tests_of_all();
-    cargo.args(["--test", "launcher", "--test", "nic", "--", "--ignored", "--test-threads", "1"]);
-    let tests = harness::pass(&mut cargo, &["memif_"])?;
-    Ok(Outcome::Passed(format!("{tests} tests beside {program}")))
+    match parts.into_iter().find_map(|(_, missing)| missing) {
+        Some((why, enable)) => Ok(Outcome::Skipped { why, enable }),
+        None => Ok(Outcome::Passed(format!("{tests} tests, some beside {program}"))),
+    }
 }
 
 /// Cargo, to build and run the tests of the whole workspace but those of the conformance suite,

@@ -1,6 +1,6 @@
 //! Messages over a network card of this machine: frames of [`Ethernet`](aldis_drivers::ethernet)
-//! through an interface, by a socket of frames or a TAP, or through memory that is shared with DPDK
-//! or VPP (memif), and no TCP/IP.
+//! through an interface, by a socket of frames, by memory that is shared with the system (AF_XDP)
+//! or a TAP, or through memory that is shared with DPDK or VPP (memif), and no TCP/IP.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -43,7 +43,7 @@ use crate::error::JoinError;
 
 pub use aldis_nic::{CardChoice, CardKind};
 
-/// The variable that names the card: `packet:IF`, `tap:IF` or `memif:PATH`.
+/// The variable that names the card: `packet:IF`, `xdp:IF`, `tap:IF` or `memif:PATH`.
 pub const CARD_VARIABLE: &str = "ALDIS_NIC";
 
 /// The cost of a frame through the system on a network of 10 Gbit/s: two calls and a switch's
@@ -78,7 +78,7 @@ impl Wired {
         let missing = || JoinError::Setting {
             name: CARD_VARIABLE,
             value: String::new(),
-            why: "it names the card of --transport ethernet: packet:IF, tap:IF or memif:PATH".into(),
+            why: "it names the card of --transport ethernet: packet:IF, xdp:IF, tap:IF or memif:PATH".into(),
         };
         let choice: CardChoice = setting(CARD_VARIABLE)?.ok_or_else(missing)?;
         let refused = |text| JoinError::Ethernet { rank, text };

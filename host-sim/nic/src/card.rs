@@ -8,28 +8,55 @@ use crate::choice::{CardChoice, CardKind};
 use crate::error::CardError;
 use crate::interface::{InterfaceNic, InterfaceTx};
 use crate::memif::{MemifNic, MemifTx};
+use crate::xdp::{XdpNic, XdpTx};
+
+/// The frames that a card takes, of those to its address or to all stations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FrameKind {
+    /// Of this EtherType.
+    EtherType(u16),
+    /// Datagrams in UDP over IPv4 to this port. A card that takes copies, beside the system, may
+    /// take others of IPv4 too.
+    Udp(u16),
+}
+
+/// The EtherType of IPv4.
+const ETHERTYPE_IPV4: u16 = 0x0800;
+
+impl FrameKind {
+    /// The EtherType of such frames.
+    pub const fn ethertype(self) -> u16 {
+        match self {
+            Self::EtherType(ethertype) => ethertype,
+            Self::Udp(_) => ETHERTYPE_IPV4,
+        }
+    }
+}
 
 /// A card of any kind.
 #[derive(Debug)]
 pub enum CardNic {
     /// An interface of this machine.
     Interface(InterfaceNic),
+    /// An interface of this machine, by memory that is shared with the system.
+    Xdp(Box<XdpNic>),
     /// Memory that is shared with another process.
     Memif(MemifNic),
 }
 
 impl CardNic {
-    /// Opens a card: frames to this address or to all stations, of an interface those of one
-    /// EtherType, or of all. Where the choice says so the interface's own address takes its place.
+    /// Opens a card: frames to this address or to all stations, of an interface those of one kind.
+    /// Where the choice says so the interface's own address takes its place.
     ///
     /// # Errors
     /// The causes that [`CardError`] names: no such interface or socket, one that is down, no
-    /// permission, a TAP or a memif that another process has.
-    pub fn open(choice: &CardChoice, mac: Mac, ethertype: Option<u16>) -> Result<Self, CardError> {
+    /// permission, a TAP, a queue or a memif that another process has.
+    pub fn open(choice: &CardChoice, mac: Mac, kind: FrameKind) -> Result<Self, CardError> {
         match choice.kind {
             CardKind::Packet | CardKind::Tap => {
-                InterfaceNic::open(choice, mac, ethertype).map(Self::Interface)
+                InterfaceNic::open(choice, mac, Some(kind.ethertype())).map(Self::Interface)
             }
+            CardKind::Xdp => XdpNic::open(choice, mac, kind).map(|card| Self::Xdp(Box::new(card))),
             CardKind::Memif => MemifNic::open(choice, mac).map(Self::Memif),
         }
     }
@@ -41,7 +68,8 @@ impl CardNic {
     pub fn share(&mut self) -> Result<(), CardError> {
         match self {
             Self::Interface(card) => card.share(),
-            Self::Memif(_) => Ok(()),
+            // A queue has one rank, and an interface one program.
+            Self::Xdp(_) | Self::Memif(_) => Ok(()),
         }
     }
 
@@ -50,6 +78,7 @@ impl CardNic {
     pub fn probe(&mut self) -> Option<&CardError> {
         match self {
             Self::Interface(card) => card.probe(),
+            Self::Xdp(card) => card.probe(),
             Self::Memif(card) => card.probe(),
         }
     }
@@ -58,6 +87,7 @@ impl CardNic {
     pub const fn trouble(&self) -> Option<&CardError> {
         match self {
             Self::Interface(card) => card.trouble(),
+            Self::Xdp(card) => card.trouble(),
             Self::Memif(card) => card.trouble(),
         }
     }
@@ -66,6 +96,7 @@ impl CardNic {
     pub const fn choice(&self) -> &CardChoice {
         match self {
             Self::Interface(card) => card.choice(),
+            Self::Xdp(card) => card.choice(),
             Self::Memif(card) => card.choice(),
         }
     }
@@ -74,7 +105,16 @@ impl CardNic {
     pub const fn index(&self) -> Option<u32> {
         match self {
             Self::Interface(card) => Some(card.index()),
+            Self::Xdp(card) => Some(card.index()),
             Self::Memif(_) => None,
+        }
+    }
+
+    /// The way by which its frames come, of one that has several.
+    pub const fn manner(&self) -> Option<&'static str> {
+        match self {
+            Self::Xdp(card) => Some(card.manner()),
+            Self::Interface(_) | Self::Memif(_) => None,
         }
     }
 
@@ -82,6 +122,7 @@ impl CardNic {
     pub fn bell(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Interface(card) => Some(card.as_fd()),
+            Self::Xdp(card) => Some(card.as_fd()),
             Self::Memif(_) => None,
         }
     }
@@ -92,6 +133,8 @@ impl CardNic {
 pub enum CardTx<'a> {
     /// By an interface.
     Interface(InterfaceTx<'a>),
+    /// By memory that is shared with the system.
+    Xdp(XdpTx<'a>),
     /// Through shared memory.
     Memif(MemifTx<'a>),
 }
@@ -100,6 +143,7 @@ impl TxFrame for CardTx<'_> {
     fn bytes(&mut self) -> &mut [u8] {
         match self {
             Self::Interface(frame) => frame.bytes(),
+            Self::Xdp(frame) => frame.bytes(),
             Self::Memif(frame) => frame.bytes(),
         }
     }
@@ -107,6 +151,7 @@ impl TxFrame for CardTx<'_> {
     fn send(self) {
         match self {
             Self::Interface(frame) => frame.send(),
+            Self::Xdp(frame) => frame.send(),
             Self::Memif(frame) => frame.send(),
         }
     }
@@ -119,6 +164,7 @@ impl Nic for CardNic {
     fn receive(&mut self) -> Option<&[u8]> {
         match self {
             Self::Interface(card) => card.receive(),
+            Self::Xdp(card) => card.receive(),
             Self::Memif(card) => card.receive(),
         }
     }
@@ -126,6 +172,7 @@ impl Nic for CardNic {
     fn transmit(&mut self, len: usize) -> Option<CardTx<'_>> {
         match self {
             Self::Interface(card) => card.transmit(len).map(CardTx::Interface),
+            Self::Xdp(card) => card.transmit(len).map(CardTx::Xdp),
             Self::Memif(card) => card.transmit(len).map(CardTx::Memif),
         }
     }
@@ -133,6 +180,7 @@ impl Nic for CardNic {
     fn mtu(&self) -> usize {
         match self {
             Self::Interface(card) => card.mtu(),
+            Self::Xdp(card) => card.mtu(),
             Self::Memif(card) => card.mtu(),
         }
     }
@@ -140,6 +188,7 @@ impl Nic for CardNic {
     fn mac(&self) -> Mac {
         match self {
             Self::Interface(card) => card.mac(),
+            Self::Xdp(card) => card.mac(),
             Self::Memif(card) => card.mac(),
         }
     }
@@ -147,6 +196,7 @@ impl Nic for CardNic {
     fn link(&self) -> LinkState {
         match self {
             Self::Interface(card) => card.link(),
+            Self::Xdp(card) => card.link(),
             Self::Memif(card) => card.link(),
         }
     }

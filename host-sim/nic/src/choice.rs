@@ -4,11 +4,16 @@ use core::fmt;
 use core::num::NonZeroU32;
 use core::str::FromStr;
 
+use aldis_sys::bpf::XdpMode;
+use aldis_sys::xdp::XdpCopies;
+
 /// The kind of a card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CardKind {
     /// Frames of an interface that the system uses too, by `AF_PACKET`.
     Packet,
+    /// Frames of an interface that the system hands over in shared memory, by AF_XDP.
+    Xdp,
     /// The other end of a TAP interface.
     Tap,
     /// Memory that is shared with DPDK, VPP or another such process.
@@ -20,6 +25,7 @@ impl CardKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Packet => "packet",
+            Self::Xdp => "xdp",
             Self::Tap => "tap",
             Self::Memif => "memif",
         }
@@ -27,7 +33,8 @@ impl CardKind {
 
     /// The kind of this name.
     fn named(name: &str) -> Option<Self> {
-        [Self::Packet, Self::Tap, Self::Memif].into_iter().find(|kind| kind.name() == name)
+        let all = [Self::Packet, Self::Xdp, Self::Tap, Self::Memif];
+        all.into_iter().find(|kind| kind.name() == name)
     }
 }
 
@@ -69,6 +76,61 @@ impl MemifChoice {
         Self { is_server: false, id: MemifId::Number(0), secret: String::new(), mtu: MEMIF_MTU };
 }
 
+/// The part of a choice that only AF_XDP has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct XdpChoice {
+    /// The queue of the interface whose frames are taken.
+    pub queue: u32,
+    /// The way by which frames come to the program; if none is chosen, from the driver if it can do
+    /// that, else from the system.
+    pub mode: Option<XdpMode>,
+    /// The copies that are made of frames.
+    pub copies: XdpCopies,
+}
+
+impl XdpChoice {
+    /// The choice of a user who says nothing.
+    pub const DEFAULT: Self = Self { queue: 0, mode: None, copies: XdpCopies::Any };
+
+    /// Takes a word of the user's.
+    fn take(&mut self, word: &str) -> Result<(), String> {
+        match word.split_once('=').unwrap_or((word, "")) {
+            ("native", "") => self.mode = Some(XdpMode::Native),
+            ("generic", "") => self.mode = Some(XdpMode::Generic),
+            ("copy", "") => self.copies = XdpCopies::Copy,
+            ("zerocopy", "") => self.copies = XdpCopies::Zero,
+            ("queue", queue) => {
+                self.queue =
+                    queue.parse().map_err(|_| format!("{word:?} is no queue; it is queue=NUMBER"))?;
+            }
+            _ => {
+                return Err(format!(
+                    "{word:?} says nothing of AF_XDP; it is native, generic, zerocopy, copy, queue=NUMBER, \
+                     udp, mac=interface or patience=SECONDS"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for XdpChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { queue, mode, copies } = self;
+        f.write_str(match mode {
+            None => "",
+            Some(XdpMode::Native) => ",native",
+            Some(XdpMode::Generic) => ",generic",
+        })?;
+        f.write_str(match copies {
+            XdpCopies::Any => "",
+            XdpCopies::Copy => ",copy",
+            XdpCopies::Zero => ",zerocopy",
+        })?;
+        if *queue == 0 { Ok(()) } else { write!(f, ",queue={queue}") }
+    }
+}
+
 /// The usual MTU of Ethernet, the least that makes sense, and the longest.
 const MEMIF_MTU: u16 = 1500;
 const MEMIF_MTU_MIN: u16 = 576;
@@ -77,13 +139,17 @@ const MEMIF_MTU_MAX: u16 = 9216;
 /// Bytes of a secret.
 const SECRET_BYTES: usize = 24;
 
-/// A card as the user chooses it: `packet:IF`, `tap:IF` or `memif:PATH`, and words behind commas.
+/// A card as the user chooses it: `packet:IF`, `xdp:IF`, `tap:IF` or `memif:PATH`, and words behind
+/// commas.
 ///
 /// ```text
 /// packet:eth0                  frames of eth0, with an address of the rank's own
 /// packet:eth0,mac=interface    with the address of eth0: one rank alone
 /// packet:eth0,udp              in UDP over IPv4
 /// packet:eth0,patience=5       lost if eth0 is down for 5 seconds; 60 if not given
+/// xdp:eth0                     frames of eth0's queue 0, by memory that is shared with the system
+/// xdp:eth0,queue=1,zerocopy    of queue 1, and only if the driver copies no frames
+/// xdp:eth0,generic,copy        behind the driver, if it cannot do more
 /// tap:rank%r                   a TAP for each rank: %r is its number
 /// memif:/run/memif.sock,id=%r  interface of the rank's number, of the server at this socket
 /// memif:/run/rank%r.sock       interface 0 of a server for each rank
@@ -102,6 +168,8 @@ pub struct CardChoice {
     pub is_udp: bool,
     /// The seconds for which the interface may be down or gone, if they are chosen.
     pub patience_s: Option<NonZeroU32>,
+    /// The part that only AF_XDP has.
+    pub xdp: XdpChoice,
     /// The part that only a memif has.
     pub memif: MemifChoice,
 }
@@ -118,6 +186,7 @@ impl CardChoice {
             has_interface_mac: false,
             is_udp: false,
             patience_s: None,
+            xdp: XdpChoice::DEFAULT,
             memif: MemifChoice::DEFAULT,
         }
     }
@@ -144,10 +213,11 @@ impl CardChoice {
         }
         match (word, self.kind) {
             ("udp", _) => self.is_udp = true,
-            ("mac=interface", CardKind::Packet) => self.has_interface_mac = true,
+            ("mac=interface", CardKind::Packet | CardKind::Xdp) => self.has_interface_mac = true,
             ("mac=interface", CardKind::Tap) => {
                 return Err("the address of a TAP is that of its other end; leave mac=interface out".into());
             }
+            (word, CardKind::Xdp) => return self.xdp.take(word),
             (word, CardKind::Memif) => return self.memif.take(word),
             (word, _) => {
                 return Err(format!(
@@ -193,7 +263,7 @@ impl FromStr for CardChoice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let unknown = || format!("no card is called {text:?}; it is packet:IF, tap:IF or memif:PATH");
+        let unknown = || format!("no card is called {text:?}; it is packet:IF, xdp:IF, tap:IF or memif:PATH");
         let (kind, rest) = text.split_once(':').ok_or_else(unknown)?;
         let kind = CardKind::named(kind).ok_or_else(unknown)?;
         let mut words = rest.split(',');
@@ -217,6 +287,7 @@ impl fmt::Display for CardChoice {
         let words =
             [(self.has_interface_mac, ",mac=interface"), (self.is_udp, ",udp"), (*is_server, ",server")];
         words.into_iter().filter(|(is_set, _)| *is_set).try_for_each(|(_, word)| f.write_str(word))?;
+        write!(f, "{}", self.xdp)?;
         match id {
             MemifId::Number(0) => {}
             MemifId::Number(number) => write!(f, ",id={number}")?,
@@ -246,6 +317,9 @@ mod tests {
             "memif:/run/rank%r.sock",
             "memif:m,udp,server,id=7,secret=word,mtu=9000,patience=5",
             "memif:m,id=%r",
+            "xdp:eth%r",
+            "xdp:eth0,mac=interface,udp,native,zerocopy,queue=3,patience=2",
+            "xdp:eth0,generic,copy",
         ] {
             assert_eq!(text.parse::<CardChoice>().unwrap().to_string(), text);
         }
@@ -258,8 +332,12 @@ mod tests {
     #[test]
     fn what_is_no_choice_is_told() {
         for (text, answer) in [
-            ("eth0", "packet:IF, tap:IF or memif:PATH"),
-            ("xdp:eth0", "packet:IF, tap:IF or memif:PATH"),
+            ("eth0", "packet:IF, xdp:IF, tap:IF or memif:PATH"),
+            ("pci:eth0", "packet:IF, xdp:IF, tap:IF or memif:PATH"),
+            ("xdp:", "names no interface; such as xdp:eth0"),
+            ("xdp:eth0,queue=x", "it is queue=NUMBER"),
+            ("xdp:eth0,server", "says nothing of AF_XDP; it is native, generic"),
+            ("packet:eth0,zerocopy", "\"zerocopy\" says nothing of a card"),
             ("packet:", "names no interface"),
             ("packet:eth0,fast", "\"fast\" says nothing"),
             ("packet:eth0,patience=0", "patience=SECONDS"),

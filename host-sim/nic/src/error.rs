@@ -5,6 +5,8 @@ use core::fmt;
 use aldis_drivers::memif::{MemifError, MemifText};
 use aldis_sys::{Call, Errno};
 
+use crate::xdp::XdpError;
+
 /// A card cannot be opened, or frames do not pass any more. Names the interface, and a remedy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -53,6 +55,13 @@ pub enum CardError {
     NoTapDevice {
         /// The reason.
         errno: Errno,
+    },
+    /// The interface cannot be used by AF_XDP.
+    Xdp {
+        /// The interface.
+        interface: String,
+        /// The reason.
+        error: XdpError,
     },
     /// There is no socket of a memif at this path.
     NoSocket {
@@ -141,6 +150,7 @@ impl fmt::Display for CardError {
                 "no TAP can be had: /dev/net/tun: {}; load the module tun, or give the device to the container",
                 errno.desc()
             ),
+            Self::Xdp { interface, error } => error.tell(interface, f),
             Self::NoSocket { path } => write!(
                 f,
                 "no memif server is at {path}; start one, such as \

@@ -133,9 +133,8 @@ impl InterfaceNic {
                 self.take_frames()?;
             }
             judge(&self.choice, &state)?;
-            let (was, now) = (self.mtu as u32, state.mtu);
-            let interface = self.choice.interface.clone();
-            if now < was { Err(CardError::Mtu { interface, was, now }) } else { Ok(state) }
+            judge_mtu(&self.choice, &state, self.mtu)?;
+            Ok(state)
         });
         let is_up = found.as_ref().is_ok_and(|state| state.has(IFF_RUNNING));
         self.link = if is_up { LinkState::Up } else { LinkState::Down };
@@ -189,7 +188,7 @@ fn open_file(choice: &CardChoice) -> Result<(OwnedFd, InterfaceState), CardError
     let file = match choice.kind {
         CardKind::Packet => packet_socket().map_err(refused(choice, Call::Socket))?,
         CardKind::Tap => open_tap(choice)?,
-        CardKind::Memif => return Err(no_interface(choice)),
+        CardKind::Xdp | CardKind::Memif => return Err(no_interface(choice)),
     };
     let mut found = describe(choice)?;
     if choice.kind == CardKind::Tap && !found.has(IFF_UP) && set_up(&choice.interface).is_ok() {
@@ -210,7 +209,7 @@ fn open_tap(choice: &CardChoice) -> Result<OwnedFd, CardError> {
 }
 
 /// The interface of a choice.
-fn describe(choice: &CardChoice) -> Result<InterfaceState, CardError> {
+pub(crate) fn describe(choice: &CardChoice) -> Result<InterfaceState, CardError> {
     interface(&choice.interface).map_err(|errno| match errno {
         Errno::ENODEV | Errno::ENXIO => no_interface(choice),
         errno => refused(choice, Call::Ioctl)(errno),
@@ -226,13 +225,20 @@ fn no_interface(choice: &CardChoice) -> CardError {
 }
 
 /// Returns an error for an interface that frames do not pass.
-fn judge(choice: &CardChoice, state: &InterfaceState) -> Result<(), CardError> {
+pub(crate) fn judge(choice: &CardChoice, state: &InterfaceState) -> Result<(), CardError> {
     let interface = choice.interface.clone();
     match state.kind {
         ARPHRD_ETHER | ARPHRD_LOOPBACK if state.has(IFF_UP) => Ok(()),
         ARPHRD_ETHER | ARPHRD_LOOPBACK => Err(CardError::Down { interface }),
         kind => Err(CardError::NotEthernet { interface, kind }),
     }
+}
+
+/// Returns an error for an interface whose MTU has become shorter than this.
+pub(crate) fn judge_mtu(choice: &CardChoice, state: &InterfaceState, mtu: usize) -> Result<(), CardError> {
+    let (was, now) = (mtu as u32, state.mtu);
+    let interface = choice.interface.clone();
+    if now < was { Err(CardError::Mtu { interface, was, now }) } else { Ok(()) }
 }
 
 /// The error of a call that the system refused.

@@ -2,9 +2,10 @@
 //!
 //! [`CardNic`] is what a user chooses by a text ([`CardChoice`]). [`InterfaceNic`] is an interface
 //! of this machine: by a socket of frames (`AF_PACKET`), beside the system's own use of it, or as
-//! the other end of a TAP. [`MemifNic`] is memory that is shared with DPDK or VPP. [`SocketNic`] is
-//! a port of a switch of Ethernet frames (`aldis-switch`), by which a process is in one job with
-//! firmware in emulators. The crate stands by itself, so that programs for other kinds of machines
+//! the other end of a TAP. [`XdpNic`] is one by memory that is shared with the system (`AF_XDP`).
+//! [`MemifNic`] is memory that is shared with DPDK or VPP. [`SocketNic`] is a port of a switch of
+//! Ethernet frames (`aldis-switch`), by which a process is in one job with firmware in emulators.
+//! The crate stands by itself, so that programs for other kinds of machines
 //! are built without all of `aldis-linux`.
 
 mod card;
@@ -12,12 +13,15 @@ mod choice;
 mod error;
 mod filter;
 mod interface;
+mod mapping;
 mod memif;
 mod socket;
+mod xdp;
 
-pub use self::card::{CardNic, CardTx};
-pub use self::choice::{CardChoice, CardKind, MemifChoice, MemifId};
+pub use self::card::{CardNic, CardTx, FrameKind};
+pub use self::choice::{CardChoice, CardKind, MemifChoice, MemifId, XdpChoice};
 pub use self::error::CardError;
 pub use self::interface::{InterfaceNic, InterfaceTx, local_mac};
 pub use self::memif::{MemifNic, MemifTx};
 pub use self::socket::SocketNic;
+pub use self::xdp::{XdpError, XdpNic, XdpTx};

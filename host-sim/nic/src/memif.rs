@@ -2,7 +2,6 @@
 //! either end of its socket.
 
 mod connection;
-mod mapping;
 mod socket;
 
 use core::time::Duration;

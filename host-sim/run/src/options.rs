@@ -43,9 +43,10 @@ pub struct Options {
     pub transport: TransportName,
 
     /// The network card of every rank with --transport ethernet or shm-ethernet: packet:IF, frames
-    /// of an interface, tap:IF, a TAP for each rank, or memif:PATH, memory shared with DPDK or VPP,
-    /// where %r is the rank's number; with words behind commas: udp, mac=interface, server, id=%r,
-    /// patience=SECONDS and others (docs/cards.md)
+    /// of an interface, xdp:IF, the same by memory shared with the system (AF_XDP), tap:IF, a TAP
+    /// for each rank, or memif:PATH, memory shared with DPDK or VPP, where %r is the rank's number;
+    /// with words behind commas: udp, mac=interface, queue=N, server, id=%r, patience=SECONDS and
+    /// others (docs/cards.md)
     #[arg(long, value_name = "CARD", env = CARD_VARIABLE)]
     pub nic: Option<CardChoice>,
 
@@ -297,7 +298,7 @@ impl Options {
         let takes_card = matches!(self.transport, TransportName::Ethernet | TransportName::ShmEthernet);
         match (takes_card, &self.nic) {
             (true, None) => Some(
-                "--transport ethernet needs a card: --nic packet:IF, tap:IF or memif:PATH; `ip link` lists the \
+                "--transport ethernet needs a card: --nic packet:IF, xdp:IF, tap:IF or memif:PATH; `ip link` lists the \
                  interfaces",
             ),
             (false, Some(_)) => Some(

@@ -1,8 +1,8 @@
 //! `aldis-nic` as its users call it, in networks of the tests' own.
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
-use aldis_kit::network::{CABLE, command};
+use aldis_kit::network::{CABLE, NetworkOwner, command};
 use aldis_kit::scratch::ScratchFolder;
 use aldis_kit::testpmd::Testpmd;
 
@@ -31,6 +31,9 @@ fn cards_are_listed_with_why_one_cannot_be_used() {
     let cards = json["cards"].as_array().unwrap();
     let v0 = cards.iter().find(|card| card["card"] == "packet:v0").unwrap();
     assert!(v0["refused"].is_null() && v0["mtu"] == 1500, "{text}");
+    // No program is loaded by users of a network's own.
+    let v0 = cards.iter().find(|card| card["card"] == "xdp:v0").unwrap();
+    assert!(v0["refused"].as_str().unwrap().contains("packet:v0"), "{text}");
 }
 
 #[test]
@@ -58,7 +61,7 @@ fn what_cannot_be_measured_is_told() {
     let (code, text) = inside(CABLE, "echo packet:v0 --seconds 0.1").unwrap();
     assert!(code == Some(0) && text.contains("packet:v0: 0 frames answered"), "{text}");
     let (code, text) = told(Command::new(NIC).args(["echo", "eth0"]).output().unwrap());
-    assert!(code == Some(2) && text.contains("packet:IF, tap:IF or memif:PATH"), "{text}");
+    assert!(code == Some(2) && text.contains("packet:IF, xdp:IF, tap:IF or memif:PATH"), "{text}");
 }
 
 /// Both ends in one process: the echo connects to the bench.
@@ -77,7 +80,7 @@ fn a_bench_measures_a_memif_without_a_switch() {
 }
 
 #[test]
-#[ignore = "`cargo xtask test --step memif` runs it, which asks for dpdk-testpmd"]
+#[ignore = "`cargo xtask test --step cards` runs it, which asks for dpdk-testpmd"]
 fn memif_frames_go_through_testpmd() {
     let folder = ScratchFolder::new("nic-testpmd");
     let socket = folder.path().join("sock");
@@ -98,13 +101,48 @@ fn memif_frames_go_through_testpmd() {
     let _switch = Testpmd::start(&socket);
     let (code, text) = told(Command::new(NIC).args(["echo", &card(",id=9")]).output().unwrap());
     assert!(code == Some(1) && text.contains("the peer refuses: ID not found"), "{text}");
-    let mut echo = Command::new(NIC).args(["echo", &card(",id=0"), "--seconds", "60"]).spawn().unwrap();
-    // It takes the other a moment to connect.
-    let second =
-        || told(Command::new(NIC).args(["echo", &card(",id=0"), "--seconds", "0.1"]).output().unwrap());
-    let (code, text) = (0..50).map(|_| second()).find(|(code, _)| *code == Some(1)).unwrap();
+    // Of two that want the same one, whichever comes first has it.
+    let echo = || {
+        let mut command = Command::new(NIC);
+        command.args(["echo", &card(",id=0"), "--seconds", "60"]).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let mut both = [echo(), echo()];
+    let second = loop {
+        let ended = both.iter_mut().position(|echo| echo.try_wait().unwrap().is_some());
+        match ended {
+            Some(second) => break second,
+            None => std::thread::yield_now(),
+        }
+    };
+    let [one, other] = both;
+    let (second, mut first) = if second == 0 { (one, other) } else { (other, one) };
+    let (code, text) = told(second.wait_with_output().unwrap());
     assert!(code == Some(1) && text.contains("the peer refuses: Already connected"), "{text}");
     assert!(text.contains("id=%r"), "{text}");
-    echo.kill().unwrap();
-    echo.wait().unwrap();
+    first.kill().unwrap();
+    first.wait().unwrap();
+}
+
+#[test]
+#[ignore = "`cargo xtask test --step cards` runs it, which asks for root"]
+fn xdp_frames_go_over_a_cable() {
+    let inside = |line: &str| {
+        let command = NetworkOwner::Root.command(CABLE, NIC);
+        told(command.unwrap().args(line.split_whitespace()).output().unwrap())
+    };
+    let (code, text) = inside("list");
+    let line = text.lines().find(|line| line.starts_with("xdp:v0 ")).unwrap_or_default();
+    assert!(code == Some(0) && line.ends_with("yes"), "{text}");
+    for cards in ["xdp:v0 xdp:v1", "xdp:v0 packet:v1", "packet:v0 xdp:v1,generic"] {
+        let (code, text) = inside(&format!("bench {cards} --size 1514 --rounds 200 --seconds 0.2 --json"));
+        assert_eq!(code, Some(0), "{cards}: {text}");
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let rate = json["frames_per_second"].as_f64();
+        assert!(json["rounds"].as_u64() > Some(100) && rate > Some(10.0), "{cards}: {text}");
+    }
+    let (code, text) = inside("bench xdp:v0 xdp:v1 --rounds 50 --seconds 0.1");
+    assert!(code == Some(0) && text.contains("xdp:v0 (native, copied) to "), "{text}");
+    let (code, text) = inside("bench xdp:v0 xdp:v0");
+    assert!(code == Some(1) && text.contains("v0 has an XDP program already"), "{text}");
 }

@@ -29,3 +29,4 @@ mod slurm;
 mod strangers;
 mod tls;
 mod wireup;
+mod xdp;

@@ -37,7 +37,7 @@ fn a_card_that_is_no_memif_is_told() {
 }
 
 #[test]
-#[ignore = "`cargo xtask test --step memif` runs it, which asks for dpdk-testpmd"]
+#[ignore = "`cargo xtask test --step cards` runs it, which asks for dpdk-testpmd"]
 fn memif_ranks_exchange_messages_through_testpmd() {
     let folder = ScratchFolder::new("launcher-testpmd");
     let socket = folder.path().join("sock");
@@ -56,7 +56,7 @@ fn memif_ranks_exchange_messages_through_testpmd() {
 }
 
 #[test]
-#[ignore = "`cargo xtask test --step memif` runs it, which asks for dpdk-testpmd"]
+#[ignore = "`cargo xtask test --step cards` runs it, which asks for dpdk-testpmd"]
 fn memif_ranks_lose_nothing_when_testpmd_is_killed_and_started_again() {
     let folder = ScratchFolder::new("launcher-testpmd");
     let socket = folder.path().join("sock");
@@ -73,7 +73,7 @@ fn memif_ranks_lose_nothing_when_testpmd_is_killed_and_started_again() {
 }
 
 #[test]
-#[ignore = "`cargo xtask test --step memif` runs it, which asks for dpdk-testpmd"]
+#[ignore = "`cargo xtask test --step cards` runs it, which asks for dpdk-testpmd"]
 fn memif_ranks_whose_testpmd_stays_away_end_the_job() {
     let folder = ScratchFolder::new("launcher-testpmd");
     let socket = folder.path().join("sock");

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use aldis_drivers::ethernet::header::ETHERTYPE;
 use aldis_drivers::ethernet::{Config, Ethernet, Framing, Udp};
 use aldis_hal::{Cause, Epoch, Instant, PeerId, Sink, Transport};
-use aldis_nic::{CardChoice, CardError, CardNic, local_mac};
+use aldis_nic::{CardChoice, CardError, CardNic, FrameKind, local_mac};
 use aldis_protocols::connect::HandshakeSetup;
 use aldis_protocols::reliable::LinkConfig;
 use aldis_sys::file::{dup, read_link, read_to_string};
@@ -18,8 +18,6 @@ use super::address::WiredAddress;
 use super::{COST, MESSAGE_BYTES_MAX, WINDOW, WiredIdentity, memory};
 use crate::entropy;
 
-/// The EtherType of IPv4, below UDP.
-const ETHERTYPE_IPV4: u16 = 0x0800;
 /// The longest time for which what found no answer waits to be said again. A peer that computes for
 /// long does not answer.
 const RETRY_NS_MAX: u64 = 50_000_000;
@@ -51,10 +49,14 @@ impl InterfaceWire {
     pub(super) fn open(choice: &CardChoice, who: WiredIdentity) -> Result<Self, String> {
         let WiredIdentity { job, me, epoch, ranks, mates } = who;
         let random = entropy::random().map_err(|error| error.to_string())?;
-        let ethertype = if choice.is_udp { ETHERTYPE_IPV4 } else { ETHERTYPE };
-        let nic = CardNic::open(choice, local_mac(random), Some(ethertype));
+        let (framing, kind) = if choice.is_udp {
+            let udp = Udp::of_rank(me.0);
+            (Framing::Udp(udp), FrameKind::Udp(udp.port))
+        } else {
+            (Framing::Ethernet, FrameKind::EtherType(ETHERTYPE))
+        };
+        let nic = CardNic::open(choice, local_mac(random), kind);
         let nic = nic.map_err(|error| error.to_string())?;
-        let framing = if choice.is_udp { Framing::Udp(Udp::of_rank(me.0)) } else { Framing::Ethernet };
         let mtu = aldis_hal::Nic::mtu(&nic);
         let message_bytes = mtu.saturating_sub(framing.mtu_overhead_bytes()).min(MESSAGE_BYTES_MAX) & !7;
         if message_bytes < MESSAGE_BYTES_MIN {

@@ -14,9 +14,9 @@ use aldis_sys::event::{PollFd, PollFlags, PollTimeout, eventfd, poll};
 use aldis_sys::file::write;
 use aldis_sys::{Call, CallFailure, Errno};
 
-use super::mapping::RegionMapping;
 use super::socket::{ControlSocket, HeardMessage};
 use crate::choice::MemifChoice;
+use crate::mapping::RegionMapping;
 
 /// The name of the program.
 const NAME: &str = concat!("aldis ", env!("CARGO_PKG_VERSION"));

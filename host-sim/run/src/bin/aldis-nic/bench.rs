@@ -27,6 +27,8 @@ struct CardFigures {
     /// Frames that came back in so many seconds.
     frames: u64,
     seconds: f64,
+    /// The way by which frames come, of a card that has several.
+    manner: Option<&'static str>,
 }
 
 /// Measures.
@@ -73,7 +75,8 @@ fn find(station: &mut BenchStation) -> Result<Mac, String> {
 
 /// Measures round trips one by one, then the rate.
 fn measure(station: &mut BenchStation, peer: Mac, options: &BenchOptions) -> Result<CardFigures, String> {
-    let mut figures = CardFigures { trips: Vec::new(), lost: 0, frames: 0, seconds: 0.0 };
+    let manner = station.0.manner();
+    let mut figures = CardFigures { trips: Vec::new(), lost: 0, frames: 0, seconds: 0.0, manner };
     for number in 0..u64::from(options.rounds.get()) {
         let start = Instant::now();
         station.send(peer, BenchFrameKind::Asks, number, options.size);
@@ -138,15 +141,16 @@ impl CardFigures {
         let (card, peer, size) = (options.card.to_string(), WrittenMac(peer).to_string(), options.size);
         if as_json {
             return json!({
-                "card": card, "peer": peer, "size": size, "rounds": self.trips.len(), "lost": self.lost,
+                "card": card, "manner": self.manner, "peer": peer, "size": size, "rounds": self.trips.len(), "lost": self.lost,
                 "round_trip_ns": {"p1": low, "median": median, "mean": mean, "p99": high},
                 "frames_per_second": rate, "gigabits_per_second": bandwidth,
             })
             .to_string();
         }
         let us = |ns: u64| ns as f64 / 1e3;
+        let manner = self.manner.map_or_else(String::new, |manner| format!(" ({manner})"));
         format!(
-            "{card} to {peer}, frames of {size} bytes\n\
+            "{card}{manner} to {peer}, frames of {size} bytes\n\
              round trip  median {:.2} us, mean {:.2}, 1 % below {:.2}, 99 % below {:.2}; {} of them\n\
              rate        {rate:.0} frames/s each way, {bandwidth:.3} Gbit/s, {} under way\n\
              lost        {}",

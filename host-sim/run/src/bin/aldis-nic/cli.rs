@@ -9,8 +9,9 @@ use clap::{Args, Parser, Subcommand};
 
 /// Network cards for jobs: which there are, and what they carry without the protocols of a job.
 ///
-/// A card is packet:IF, frames of an interface beside the system's own use of it, tap:IF, the other
-/// end of a TAP, or memif:PATH, memory shared with DPDK or VPP, as `aldis-run --nic` takes it.
+/// A card is packet:IF, frames of an interface beside the system's own use of it, xdp:IF, the same
+/// by memory shared with the system (AF_XDP), tap:IF, the other end of a TAP, or memif:PATH, memory
+/// shared with DPDK or VPP, as `aldis-run --nic` takes it.
 #[derive(Debug, Parser)]
 #[command(name = "aldis-nic", version, about, long_about, after_long_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct NicOptions {
@@ -82,7 +83,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 const EXAMPLES: &str = r#"Examples:
   aldis-nic list
-      every interface, whether a job can use it by `aldis-run --nic packet:IF`, and if not, what to do
+      every interface, whether a job can use it by `aldis-run --nic packet:IF` or `xdp:IF`, and if not, what to do
   aldis-nic echo packet:eth1
   aldis-nic bench packet:eth1
       on two machines on one Ethernet: the bench finds the echo by itself
@@ -91,6 +92,8 @@ const EXAMPLES: &str = r#"Examples:
   unshare -Urn sh -c 'ip link add v0 type veth peer name v1; ip link set v0 up; ip link set v1 up
                       aldis-nic bench packet:v0 packet:v1'
       the same without root, in a network of one's own
+  sudo aldis-nic bench xdp:v0 xdp:v1
+      the same by AF_XDP; it says how frames come: from the driver or behind it, with or without a copy
   aldis-nic bench memif:/run/a.sock memif:/run/b.sock
       through a switch of DPDK between two of its interfaces (docs/cards.md)
 

@@ -4,7 +4,7 @@ use core::error::Error;
 use core::fmt::Write;
 
 use aldis_hal::nic::Mac;
-use aldis_nic::{CardChoice, CardKind};
+use aldis_nic::{CardChoice, CardKind, XdpNic};
 use aldis_sys::file::{AccessFlags, access};
 use aldis_sys::interface::{IFF_RUNNING, IFF_UP, TUN_DEVICE, interface, interface_names};
 use serde_json::json;
@@ -17,8 +17,19 @@ struct ListedCard {
     state: &'static str,
     mtu: u32,
     mac: String,
-    /// The reason why it cannot be used, with what to do.
-    refused: Option<String>,
+    /// The reasons why it cannot be used, with what to do: as each of [`KINDS`].
+    refused: [Option<String>; KINDS.len()],
+}
+
+/// The kinds of card that an interface can be.
+const KINDS: [CardKind; 2] = [CardKind::Packet, CardKind::Xdp];
+
+impl ListedCard {
+    /// Each card that it can be, and the reason why not.
+    fn cards(&self) -> impl Iterator<Item = (String, Option<&str>)> {
+        let named = KINDS.map(|kind| format!("{}:{}", kind.name(), self.name));
+        named.into_iter().zip(self.refused.iter().map(Option::as_deref))
+    }
 }
 
 /// Lists them.
@@ -28,20 +39,23 @@ pub(crate) fn run(as_json: bool) -> Result<String, Box<dyn Error>> {
     let taps = access(TUN_DEVICE, AccessFlags::R_OK | AccessFlags::W_OK);
     let no_taps = taps.err().map(|errno| format!("{TUN_DEVICE}: {}", errno.desc()));
     if as_json {
-        let cards = all.iter().map(|one| {
-            json!({
-                "card": format!("packet:{}", one.name), "state": one.state, "mtu": one.mtu,
-                "mac": one.mac, "refused": one.refused,
+        let cards = all.iter().flat_map(|one| {
+            one.cards().map(move |(card, refused)| {
+                json!({
+                    "card": card, "state": one.state, "mtu": one.mtu, "mac": one.mac, "refused": refused,
+                })
             })
         });
         return Ok(json!({"cards": Vec::from_iter(cards), "taps_refused": no_taps}).to_string());
     }
     let width = all.iter().map(|one| one.name.len() + 7).max().unwrap_or(0).max(10);
     let mut text = format!("{:width$}  {:10}  {:>5}  {:17}  usable", "card", "state", "MTU", "address");
-    for ListedCard { name, state, mtu, mac, refused } in &all {
-        let card = format!("packet:{name}");
-        let usable = refused.as_ref().map_or_else(|| "yes".into(), |reason| format!("no: {reason}"));
-        write!(text, "\n{card:width$}  {state:10}  {mtu:>5}  {mac}  {usable}")?;
+    for one in &all {
+        let ListedCard { state, mtu, mac, .. } = one;
+        for (card, refused) in one.cards() {
+            let usable = refused.map_or_else(|| "yes".into(), |reason| format!("no: {reason}"));
+            write!(text, "\n{card:width$}  {state:10}  {mtu:>5}  {mac}  {usable}")?;
+        }
     }
     let usable =
         no_taps.map_or_else(|| "yes, of one's own (docs/cards.md)".into(), |reason| format!("no: {reason}"));
@@ -54,8 +68,16 @@ pub(crate) fn run(as_json: bool) -> Result<String, Box<dyn Error>> {
 /// An interface that may be gone by now.
 fn describe(name: String) -> Option<ListedCard> {
     let state = interface(&name).ok()?;
-    let choice = CardChoice::plain(CardKind::Packet, name.clone());
-    let refused = BenchStation::open(&choice).err().map(|error| error.to_string());
+    let refused = KINDS.map(|kind| {
+        let choice = CardChoice::plain(kind, name.clone());
+        // A program that is attached to an interface for a moment may stop its frames for longer.
+        let tried = if kind == CardKind::Xdp {
+            XdpNic::check(&choice)
+        } else {
+            BenchStation::open(&choice).map(drop)
+        };
+        tried.err().map(|error| error.to_string())
+    });
     let words = match (state.has(IFF_UP), state.has(IFF_RUNNING)) {
         (false, _) => "down",
         (true, false) => "no carrier",

@@ -9,7 +9,7 @@ use core::fmt;
 
 use aldis_hal::nic::{Mac, Nic, RxFrame, TxFrame};
 use aldis_linux::entropy;
-use aldis_nic::{CardChoice, CardError, CardNic, local_mac};
+use aldis_nic::{CardChoice, CardError, CardNic, FrameKind, local_mac};
 
 /// The second EtherType for local experiments (IEEE Std 802a-2003, 3.2): jobs have the first.
 const ETHERTYPE: u16 = 0x88B6;
@@ -41,7 +41,8 @@ pub(crate) struct BenchStation(pub(crate) CardNic);
 
 impl BenchStation {
     pub(crate) fn open(choice: &CardChoice) -> Result<Self, CardError> {
-        CardNic::open(choice, local_mac(entropy::distinct()), Some(ETHERTYPE)).map(Self)
+        let kind = FrameKind::EtherType(ETHERTYPE);
+        CardNic::open(choice, local_mac(entropy::distinct()), kind).map(Self)
     }
 
     /// Sends a frame of so many bytes; false if the card has no room now.

@@ -1,5 +1,7 @@
-//! This module holds `unsafe` code: mappings. Memory that is shared with a peer of a memif.
+//! This module holds `unsafe` code: mappings. Memory that is shared with a peer of a memif, or with
+//! the system.
 
+use core::ffi::c_void;
 use core::num::NonZeroUsize;
 use core::ptr::NonNull;
 use std::os::fd::{AsFd, OwnedFd};
@@ -7,8 +9,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use aldis_drivers::memif::RegionMemory;
 use aldis_sys::memory::{
     FallocateFlags, MFdFlags, MapFlags, ProtFlags, SealFlag, add_seals, fallocate, fstat, ftruncate,
-    memfd_create, mmap, munmap, off_t, seals,
+    memfd_create, mmap, mmap_anonymous, munmap, off_t, seals,
 };
+use aldis_sys::xdp::{XdpRingKind, map_ring};
 use aldis_sys::{Call, CallFailure, Errno, uninterrupted};
 
 /// The name of the file of a client's region.
@@ -16,7 +19,7 @@ const NAME: &str = "aldis-memif";
 
 /// Memory of a region, unmapped on drop.
 #[derive(Debug)]
-pub(super) struct RegionMapping {
+pub(crate) struct RegionMapping {
     start: NonNull<u8>,
     bytes: NonZeroUsize,
 }
@@ -26,7 +29,8 @@ pub(super) struct RegionMapping {
 unsafe impl Send for RegionMapping {}
 
 // SAFETY: the address and the bytes of a mapping that stays as long as the value; its file is
-// sealed against shrinking, and nothing else in this process uses it.
+// sealed against shrinking, or there is none, or it is the system's own; nothing else in this
+// process uses it.
 unsafe impl RegionMemory for RegionMapping {
     fn start(&self) -> NonNull<u8> {
         self.start
@@ -43,7 +47,7 @@ impl RegionMapping {
     ///
     /// # Errors
     /// The call that failed.
-    pub(super) fn create(bytes: usize) -> Result<(OwnedFd, Self), CallFailure> {
+    pub(crate) fn create(bytes: usize) -> Result<(OwnedFd, Self), CallFailure> {
         let length = off_t::try_from(bytes).unwrap_or(off_t::MAX);
         let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
         let file = memfd_create(NAME, flags).map_err(CallFailure::of(Call::MemfdCreate))?;
@@ -61,7 +65,7 @@ impl RegionMapping {
     ///
     /// # Errors
     /// The call that failed.
-    pub(super) fn take(file: &OwnedFd, bytes: u64) -> Result<Option<Self>, CallFailure> {
+    pub(crate) fn take(file: &OwnedFd, bytes: u64) -> Result<Option<Self>, CallFailure> {
         let found = fstat(file).map_err(CallFailure::of(Call::Fstat))?.st_size;
         let bits = match seals(file) {
             // Of a file that cannot be sealed at all.
@@ -76,20 +80,50 @@ impl RegionMapping {
         }
     }
 
+    /// Memory of this process alone, all zero, for frames that the system reads and writes.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub(crate) fn area(bytes: usize) -> Result<Self, CallFailure> {
+        let (protection, flags) = (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_PRIVATE);
+        Self::made(bytes, |bytes| {
+            // SAFETY: as in `map`.
+            unsafe { mmap_anonymous(None, bytes, protection, flags | MapFlags::MAP_POPULATE) }
+        })
+    }
+
+    /// A ring of a socket of AF_XDP, of so many bytes.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub(crate) fn ring(socket: impl AsFd, ring: XdpRingKind, bytes: usize) -> Result<Self, CallFailure> {
+        Self::made(bytes, |bytes| map_ring(&socket, ring, bytes))
+    }
+
     fn map(file: impl AsFd, bytes: usize) -> Result<Self, CallFailure> {
+        let (protection, flags) = (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED);
+        Self::made(bytes, |bytes| {
+            // SAFETY: a new mapping at an address of the system's choice; it overlaps nothing that
+            // Rust knows of.
+            unsafe { mmap(bytes, protection, flags, file) }
+        })
+    }
+
+    /// The mapping of so many bytes that this call makes.
+    fn made(
+        bytes: usize,
+        map: impl FnOnce(NonZeroUsize) -> Result<NonNull<c_void>, Errno>,
+    ) -> Result<Self, CallFailure> {
         let failed = CallFailure::of(Call::Mmap);
         let bytes = NonZeroUsize::new(bytes).ok_or(Errno::EINVAL).map_err(&failed)?;
-        let (protection, flags) = (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED);
-        // SAFETY: a new mapping at an address of the system's choice; it overlaps nothing that Rust
-        // knows of.
-        let start = unsafe { mmap(bytes, protection, flags, file) }.map_err(&failed)?;
+        let start = map(bytes).map_err(&failed)?;
         Ok(Self { start: start.cast(), bytes })
     }
 }
 
 impl Drop for RegionMapping {
     fn drop(&mut self) {
-        // SAFETY: exactly the range that `map` mapped, to which no reference was made. A failure
+        // SAFETY: exactly the range that was mapped, to which no reference is left. A failure
         // leaves it mapped, which does no harm.
         let _ = unsafe { munmap(self.start.cast(), self.bytes.get()) };
     }
