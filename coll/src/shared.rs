@@ -429,11 +429,13 @@ impl<R: Role> FlatCollective<R> {
     /// # Errors
     /// [`Cause::TooBig`] for an element that is larger than a chunk, and for too many chunks.
     pub(crate) fn new(role: R, number: u32, shape: &ControlSlotsShape) -> Result<Option<Self>, Cause> {
-        let Some(_here) = HERE else { return Ok(None) };
-        let is_idle = role.task().is_idle();
-        let run = if is_idle { None } else { role.run(shape)? };
-        let stage = if is_idle { SharedStage::Over } else { SharedStage::Enter };
-        Ok(Some(Self { stage, run, ..Self::entering(role, number, _here) }))
+        let begin = |here| {
+            let is_idle = role.task().is_idle();
+            let run = if is_idle { None } else { role.run(shape)? };
+            let stage = if is_idle { SharedStage::Over } else { SharedStage::Enter };
+            Ok(Self { stage, run, ..Self::entering(role, number, here) })
+        };
+        HERE.map(begin).transpose()
     }
 
     /// The collective that has this number, whose bytes stand in a slot that is to be written.

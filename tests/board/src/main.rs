@@ -18,6 +18,7 @@
 //! | `arch` | `Machine`, what a board must bring, and one module and linker script for each |
 //! | `rank` | from the command line to the verdict |
 //! | `any_nic` | the card, whichever it is |
+//! | `any_wire` | the way to other ranks, whichever it is |
 //! | `devices` | the network card and the shared memory, found |
 //! | `shared` | a job over shared memory: inboxes, cards, lanes |
 //! | `wire` | a job over frames: the ranks find each other, and connect |
@@ -32,6 +33,8 @@
 
 #[cfg(target_os = "none")]
 mod any_nic;
+#[cfg(target_os = "none")]
+mod any_wire;
 #[cfg(target_os = "none")]
 mod arch;
 #[cfg(target_os = "none")]

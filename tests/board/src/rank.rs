@@ -6,11 +6,12 @@ use aldis_drivers::Loopback;
 use aldis_drivers::discovery::Overdue;
 use aldis_drivers::serial::SerialNic;
 use aldis_hal::nic::Mac;
-use aldis_hal::{Cause, Epoch, PeerId, Platform, Transport};
-use aldis_kernel::{Config, Endpoint, Error};
+use aldis_hal::{Cause, Epoch, Nic, PeerId, Platform};
+use aldis_kernel::{Composite, Config, Endpoint, Error};
 use aldis_programs::{Link, OptionError, Options, ProgramFailure, give_verdict, refuse, run_to_end};
 
 use crate::any_nic::AnyNic;
+use crate::any_wire::AnyWire;
 use crate::arch::{self, Machine};
 use crate::{devices, memory, shared, wire};
 
@@ -77,12 +78,10 @@ fn play<M: Machine>(machine: &mut M) -> Result<Result<(), ProgramFailure>, Troub
     let line = machine.command_line().unwrap_or_default();
     let options = Options::parse(line).map_err(Trouble::Options)?;
     let mut clock = machine.clock().ok_or(Trouble::Missing("clock"))?;
-    match options.link {
+    let mut endpoint = match options.link {
         Link::Loopback => {
             let epoch = Epoch::from_entropy(clock.entropy());
-            let itself = itself(&options)?;
-            let endpoint = assemble(&options, itself, clock, epoch)?;
-            Ok(job(&options, endpoint, |_, _| Ok(())))
+            assemble(&options, AnyWire::Vacant, clock, epoch)?
         }
         Link::Serial | Link::VirtioNet | Link::E1000e => {
             let (nic, pace) = match options.link {
@@ -94,14 +93,12 @@ fn play<M: Machine>(machine: &mut M) -> Result<Result<(), ProgramFailure>, Troub
                 Link::E1000e => (AnyNic::Gigabit(devices::gigabit_card(machine)?), wire::NETWORK),
                 _ => (AnyNic::Virtio(devices::network_card(machine)?), wire::NETWORK),
             };
-            Ok(job(&options, wire::join(&options, nic, pace, clock)?, wire::tell))
+            wire::join(&options, nic, pace, clock)?
         }
-        Link::Ivshmem => {
-            let shared = devices::shared_memory(machine)?;
-            Ok(job(&options, shared::join(&options, &shared, clock)?, |_, _| Ok(())))
-        }
-        Link::Nic => Err(Trouble::Missing("network card of its own")),
-    }
+        Link::Ivshmem => shared::join(&options, &devices::shared_memory(machine)?, clock)?,
+        Link::Nic => return Err(Trouble::Missing("network card of its own")),
+    };
+    Ok(job(&options, &mut endpoint))
 }
 
 /// The error of a rank that wants more memory than there is.
@@ -113,34 +110,34 @@ const fn mac(rank: u32) -> Mac {
     Mac([0x02, 0xA1, 0xD1, 0, high, low])
 }
 
-/// Messages of the rank to itself.
-pub(crate) fn itself(options: &Options) -> Result<Loopback<'static>, Trouble> {
-    let memory = memory::LOOPBACK.take().ok_or(TAKEN)?;
-    Ok(Loopback::new(PeerId(options.rank), memory, memory::FRAME_BYTES)?)
-}
+/// The ways of a board's messages: to itself, and to others.
+pub(crate) type Wire<N> = Composite<Loopback<'static>, AnyWire<N>>;
+
+/// The endpoint of a board.
+pub(crate) type BoardEndpoint<N, P> = Endpoint<'static, Wire<N>, P>;
 
 /// An endpoint that knows itself alone. The console tells its epoch, by which others know this life
 /// of the board from others.
-pub(crate) fn assemble<T: Transport, P: Platform>(
+pub(crate) fn assemble<N: Nic, P: Platform>(
     options: &Options,
-    transport: T,
+    wire: AnyWire<N>,
     clock: P,
     epoch: Epoch,
-) -> Result<Endpoint<'static, T, P>, Trouble> {
-    let memory = memory::STORAGE.take().ok_or(TAKEN)?;
+) -> Result<BoardEndpoint<N, P>, Trouble> {
+    let (me, memory) = (PeerId(options.rank), memory::STORAGE.take().ok_or(TAKEN)?);
+    let itself = Loopback::new(me, memory::LOOPBACK.take().ok_or(TAKEN)?, memory::FRAME_BYTES)?;
     let _ = writeln!(arch::console(), "info: epoch {:08x}", epoch.0);
-    let config = Config { me: PeerId(options.rank), size: options.size, epoch };
-    Ok(Endpoint::new(memory, transport, clock, config)?)
+    let config = Config { me, size: options.size, epoch };
+    Ok(Endpoint::new(memory, Composite::new(itself, wire), clock, config)?)
 }
 
 /// The program, which tells its own verdict.
-fn job<T: Transport, P: Platform>(
+fn job<N: Nic, P: Platform>(
     options: &Options,
-    mut endpoint: Endpoint<'static, T, P>,
-    tell: impl FnOnce(&T, &mut dyn fmt::Write) -> fmt::Result,
+    endpoint: &mut BoardEndpoint<N, P>,
 ) -> Result<(), ProgramFailure> {
     let (program, out) = (options.program, &mut arch::console());
-    let ended = run_to_end(program, &mut endpoint, &options.parameters, out);
-    tell(endpoint.transport(), out)?;
+    let ended = run_to_end(program, endpoint, &options.parameters, out);
+    wire::tell(endpoint.transport(), out)?;
     give_verdict(program, ended, out)
 }

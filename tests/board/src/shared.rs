@@ -4,17 +4,17 @@
 
 use core::time::Duration;
 
+use aldis_drivers::Shm;
 use aldis_drivers::ivshmem::SharedMemory;
 use aldis_drivers::shm::{self, Identity};
-use aldis_drivers::{Loopback, Shm};
-use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Platform};
-use aldis_kernel::{Composite, Endpoint};
+use aldis_hal::{Cause, Cost, Epoch, Instant, Nic, PeerId, Platform};
 use aldis_programs::Options;
 use aldis_protocols::Card;
 use aldis_protocols::card::CARD_BYTES_MAX;
 
+use crate::any_wire::AnyWire;
 use crate::memory::{self, inbox};
-use crate::rank::{TAKEN, Trouble, assemble, itself};
+use crate::rank::{BoardEndpoint, TAKEN, Trouble, assemble};
 
 /// The cost of a message between two emulators on two cores.
 const COST: Cost = Cost { overhead_ns: 500, latency_ns: 1_000, per_kib_ns: 1_000 };
@@ -22,15 +22,12 @@ const COST: Cost = Cost { overhead_ns: 500, latency_ns: 1_000, per_kib_ns: 1_000
 /// The time that the ranks may take to appear: emulators start slowly on busy machines.
 const SEARCH: Duration = Duration::from_secs(60);
 
-/// Inboxes of others, and memory to itself.
-type Inboxes = Composite<Loopback<'static>, Shm<'static>>;
-
 /// The endpoint of this rank in the memory, connected to all others.
-pub(crate) fn join<P: Platform>(
+pub(crate) fn join<N: Nic, P: Platform>(
     options: &Options,
     shared: &SharedMemory,
     mut clock: P,
-) -> Result<Endpoint<'static, Inboxes, P>, Trouble> {
+) -> Result<BoardEndpoint<N, P>, Trouble> {
     let &Options { job, rank, size, .. } = options;
     let me = Identity { job, owner: PeerId(rank), epoch: Epoch::from_entropy(clock.entropy()) };
     let geometry = inbox(size);
@@ -41,7 +38,7 @@ pub(crate) fn join<P: Platform>(
     shm::format(&own, geometry, me)?;
     let shm = Shm::new(me, own, lanes, COST)?;
     let deadline = clock.now().after(SEARCH);
-    let mut endpoint = assemble(options, Composite::new(itself(options)?, shm), clock, me.epoch)?;
+    let mut endpoint = assemble(options, AnyWire::Inboxes(shm), clock, me.epoch)?;
     let mut buffer = [0; CARD_BYTES_MAX];
     shared.announce(&me, endpoint.card().encode(&mut buffer)?)?;
     let search = CardSearch { shared, job, deadline };
@@ -51,7 +48,7 @@ pub(crate) fn join<P: Platform>(
         // SAFETY: formatted, as it has been announced; this rank sends into it by its one
         // transport.
         let inbox = unsafe { shared.inbox(&geometry, peer) }?;
-        endpoint.try_transport_mut()?.second_mut().attach(peer, inbox, theirs)?;
+        endpoint.try_transport_mut()?.second_mut().inboxes_mut()?.attach(peer, inbox, theirs)?;
         endpoint.connect(&card)?;
     }
     Ok(endpoint)
@@ -66,10 +63,10 @@ struct CardSearch<'a> {
 
 impl CardSearch<'_> {
     /// The card of a rank, once it has formatted its inbox.
-    fn wait_for<P: Platform>(
+    fn wait_for<N: Nic, P: Platform>(
         &self,
         peer: PeerId,
-        endpoint: &Endpoint<'_, Inboxes, P>,
+        endpoint: &BoardEndpoint<N, P>,
     ) -> Result<Card, Trouble> {
         let mut buffer = [0; CARD_BYTES_MAX];
         loop {

@@ -4,18 +4,17 @@
 use core::fmt;
 use core::time::Duration;
 
-use aldis_drivers::Loopback;
 use aldis_drivers::authenticated::{AuthKey, AuthenticatedNic};
 use aldis_drivers::discovery::{Discovery, DiscoverySetup};
 use aldis_drivers::ethernet::{Config, Ethernet, Framing, Udp};
 use aldis_hal::{Cause, Cost, Epoch, Nic, PeerId, Platform};
-use aldis_kernel::{Composite, Endpoint};
 use aldis_programs::{Framing as Named, Options};
 use aldis_protocols::card::CARD_BYTES_MAX;
 use aldis_protocols::{Card, reliable};
 
+use crate::any_wire::{AnyWire, FoundNic};
 use crate::memory;
-use crate::rank::{TAKEN, Trouble, assemble, itself};
+use crate::rank::{BoardEndpoint, TAKEN, Trouble, Wire, assemble};
 
 /// The cost of messages, by which protocols are selected, and how soon a frame is missed.
 pub(crate) struct Pace {
@@ -44,17 +43,13 @@ pub(crate) const SERIAL: Pace = Pace {
 /// The time that the ranks may take to find each other: emulators start slowly on busy machines.
 const SEARCH: Duration = Duration::from_secs(60);
 
-/// Frames to others, and memory to itself.
-pub(crate) type Wire<N> =
-    Composite<Loopback<'static>, Ethernet<'static, Discovery<'static, AuthenticatedNic<N>>>>;
-
 /// The endpoint of this rank on its device, connected to all others.
 pub(crate) fn join<N: Nic, P: Platform>(
     options: &Options,
     nic: N,
     pace: Pace,
     mut clock: P,
-) -> Result<Endpoint<'static, Wire<N>, P>, Trouble> {
+) -> Result<BoardEndpoint<N, P>, Trouble> {
     let (me, epoch) = (PeerId(options.rank), Epoch::from_entropy(clock.entropy()));
     let (job, rank, size) = (options.job, options.rank, options.size);
     let deadline_ns = SEARCH.as_nanos() as u64;
@@ -71,40 +66,47 @@ pub(crate) fn join<N: Nic, P: Platform>(
     let rings = memory::RINGS.take().ok_or(TAKEN)?.memory();
     let config = Config { link: pace.link, framing, ..Config::new(me, epoch, job, pace.cost) };
     let ethernet = Ethernet::new(discovery, rings, config)?;
-    let mut endpoint = assemble(options, Composite::new(itself(options)?, ethernet), clock, epoch)?;
+    let mut endpoint = assemble(options, AnyWire::Frames(ethernet), clock, epoch)?;
     find_the_others(&mut endpoint)?;
     Ok(endpoint)
 }
 
 /// Announces this rank, and introduces those that it finds.
-fn find_the_others<N: Nic, P: Platform>(endpoint: &mut Endpoint<'_, Wire<N>, P>) -> Result<(), Trouble> {
+fn find_the_others<N: Nic, P: Platform>(endpoint: &mut BoardEndpoint<N, P>) -> Result<(), Trouble> {
     let mut card = endpoint.card();
-    let address = endpoint.transport().second().address();
+    let address = endpoint.transport().second().frames()?.address();
     let too_long = Cause::TooBig { len: address.len() as u64, max: card.address.capacity() as u64 };
     card.address.extend_from_slice(&address).map_err(|_| too_long)?;
     let mut buffer = [0; CARD_BYTES_MAX];
     let card = card.encode(&mut buffer)?;
     let now = endpoint.platform().now();
-    endpoint.transport_mut().second_mut().nic_mut().announce(card, now)?;
+    nic_of(endpoint)?.announce(card, now)?;
     loop {
         let now = endpoint.platform().now();
-        if endpoint.transport_mut().second_mut().nic_mut().poll(now)? {
+        if nic_of(endpoint)?.poll(now)? {
             break;
         }
         core::hint::spin_loop();
     }
-    while let Some(peer) = endpoint.transport_mut().second_mut().nic_mut().news() {
-        if let Some(card) = endpoint.transport().second().nic().card(peer).map(Card::decode) {
+    while let Some(peer) = nic_of(endpoint)?.news() {
+        if let Some(card) = endpoint.transport().second().frames()?.nic().card(peer).map(Card::decode) {
             endpoint.connect(&card?)?;
         }
     }
     Ok(())
 }
 
-/// Writes what the transport has counted: the first thing to look at when messages do not come.
+/// The card on which the ranks find each other.
+fn nic_of<N: Nic, P: Platform>(endpoint: &mut BoardEndpoint<N, P>) -> Result<&mut FoundNic<N>, Cause> {
+    Ok(endpoint.transport_mut().second_mut().frames_mut()?.nic_mut())
+}
+
+/// Writes what a transport over frames has counted: the first thing to look at when messages are
+/// missing.
 pub(crate) fn tell<N: Nic>(wire: &Wire<N>, out: &mut dyn fmt::Write) -> fmt::Result {
-    writeln!(out, "frames: {}", wire.second().counters())?;
-    match wire.second().nic().nic().forged() {
+    let Ok(frames) = wire.second().frames() else { return Ok(()) };
+    writeln!(out, "frames: {}", frames.counters())?;
+    match frames.nic().nic().forged() {
         0 => Ok(()),
         forged => writeln!(out, "info: {forged} frames without the job's key"),
     }
