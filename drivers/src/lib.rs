@@ -15,6 +15,7 @@
 //! | [`extents`] | what is free of a stretch of memory: blocks to send from, mapped by peers |
 //! | [`ethernet`] | ranks on a wire that loses, repeats and corrupts, over any [`Nic`] |
 //! | [`discovery`] | below it, without a launcher: each rank finds the others' cards on the wire |
+//! | [`bonded`] | a [`Nic`] of two cards, which share the frames, and of which one can fail |
 //! | `authenticated` | with feature `auth`: a [`Nic`] whose frames only ranks with a key can make |
 //! | `virtio` | with feature `virtio`: a [`Nic`] of emulators and hypervisors |
 //! | `ivshmem`, `pci` | with feature `virtio`: their shared memory, and their bus |
@@ -74,6 +75,7 @@ pub mod adapters;
 mod aligned;
 #[cfg(all(feature = "auth", not(loom)))]
 pub mod authenticated;
+pub mod bonded;
 #[cfg(any(feature = "virtio", loom))]
 mod card_slot;
 #[cfg(target_has_atomic = "32")]
@@ -104,6 +106,7 @@ pub mod xdp;
 
 #[cfg(all(feature = "auth", not(loom)))]
 pub use authenticated::AuthenticatedNic;
+pub use bonded::BondedNic;
 pub use discovery::Discovery;
 #[cfg(all(feature = "e1000e", not(loom)))]
 pub use e1000e::E1000e;

@@ -34,16 +34,17 @@ use std::os::fd::OwnedFd;
 
 use aldis_drivers::ethernet::{Ethernet, EthernetMemory, PeerRow};
 use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Sink};
-use aldis_nic::{CardError, CardNic};
+use aldis_nic::{CardError, RankNic};
 
 use self::address::WiredAddress;
 use self::wire::InterfaceWire;
 use crate::environment::setting;
 use crate::error::JoinError;
 
-pub use aldis_nic::{CardChoice, CardKind};
+pub use aldis_nic::{CardChoice, CardKind, CardsChoice};
 
-/// The variable that names the card: `packet:IF`, `xdp:IF`, `tap:IF` or `memif:PATH`.
+/// The variable that names the card: `packet:IF`, `xdp:IF`, `tap:IF` or `memif:PATH`; or two, with a
+/// plus between them.
 pub const CARD_VARIABLE: &str = "ALDIS_NIC";
 
 /// The cost of a frame through the system on a network of 10 Gbit/s: two calls and a switch's
@@ -80,7 +81,7 @@ impl Wired {
             value: String::new(),
             why: "it names the card of --transport ethernet: packet:IF, xdp:IF, tap:IF or memif:PATH".into(),
         };
-        let choice: CardChoice = setting(CARD_VARIABLE)?.ok_or_else(missing)?;
+        let choice: CardsChoice = setting(CARD_VARIABLE)?.ok_or_else(missing)?;
         let refused = |text| JoinError::Ethernet { rank, text };
         Ok(Self(Box::new(InterfaceWire::open(&choice.of_rank(rank), who).map_err(refused)?)))
     }
@@ -103,13 +104,13 @@ impl Wired {
 
     /// The transport over frames.
     #[inline]
-    pub(crate) const fn ethernet(&self) -> &Ethernet<'static, CardNic> {
+    pub(crate) const fn ethernet(&self) -> &Ethernet<'static, RankNic> {
         &self.0.ethernet
     }
 
     /// The transport over frames, to send by.
     #[inline]
-    pub(crate) const fn ethernet_mut(&mut self) -> &mut Ethernet<'static, CardNic> {
+    pub(crate) const fn ethernet_mut(&mut self) -> &mut Ethernet<'static, RankNic> {
         &mut self.0.ethernet
     }
 

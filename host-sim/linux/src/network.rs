@@ -10,7 +10,7 @@ use aldis_hal::{
     Caps, Cause, Epoch, Extras, Features, Instant, PeerId, Post, Refusal, RegionId, RemoteMemory, Sink, Slot,
     Token, Transport,
 };
-use aldis_nic::CardNic;
+use aldis_nic::RankNic;
 
 use crate::ethernet::Wired;
 use crate::tcp::{Tcp, TcpSlot};
@@ -32,7 +32,7 @@ pub enum NetworkSlot<'a> {
     /// Over TCP.
     Tcp(TcpSlot<'a>),
     /// Over frames of a card.
-    Ethernet(EthernetSlot<'a, 'static, CardNic>),
+    Ethernet(EthernetSlot<'a, 'static, RankNic>),
 }
 
 impl Slot for NetworkSlot<'_> {

@@ -32,7 +32,7 @@ impl CardKind {
     }
 
     /// The kind of this name.
-    fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         let all = [Self::Packet, Self::Xdp, Self::Tap, Self::Memif];
         all.into_iter().find(|kind| kind.name() == name)
     }

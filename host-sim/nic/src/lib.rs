@@ -1,6 +1,7 @@
 //! # aldis-nic: network cards of a Linux process
 //!
-//! [`CardNic`] is what a user chooses by a text ([`CardChoice`]). [`InterfaceNic`] is an interface
+//! [`CardNic`] is what a user chooses by a text ([`CardChoice`]), and [`RankNic`] one of them or two
+//! ([`CardsChoice`]). [`InterfaceNic`] is an interface
 //! of this machine: by a socket of frames (`AF_PACKET`), beside the system's own use of it, or as
 //! the other end of a TAP. [`XdpNic`] is one by memory that is shared with the system (`AF_XDP`).
 //! [`MemifNic`] is memory that is shared with DPDK or VPP. [`SocketNic`] is a port of a switch of
@@ -9,6 +10,7 @@
 //! are built without all of `aldis-linux`.
 
 mod card;
+mod cards;
 mod choice;
 mod error;
 mod filter;
@@ -19,6 +21,7 @@ mod socket;
 mod xdp;
 
 pub use self::card::{CardNic, CardTx, FrameKind};
+pub use self::cards::{CardPair, CardsChoice, RankNic, RankTx};
 pub use self::choice::{CardChoice, CardKind, MemifChoice, MemifId, XdpChoice};
 pub use self::error::CardError;
 pub use self::interface::{InterfaceNic, InterfaceTx, local_mac};

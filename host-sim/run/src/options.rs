@@ -12,7 +12,7 @@ use crate::hosts::{self, Share};
 use crate::programs::ProgramPart;
 use crate::tcp_options::TcpOptions;
 use aldis_linux::coll_rules::{self, Question, RuleFile};
-use aldis_linux::ethernet::{CARD_VARIABLE, CardChoice};
+use aldis_linux::ethernet::{CARD_VARIABLE, CardsChoice};
 use aldis_linux::shape::{NODE_RANKS_MAX, NodePlan};
 use aldis_linux::{arena, job, transport};
 
@@ -46,9 +46,9 @@ pub struct Options {
     /// of an interface, xdp:IF, the same by memory shared with the system (AF_XDP), tap:IF, a TAP
     /// for each rank, or memif:PATH, memory shared with DPDK or VPP, where %r is the rank's number;
     /// with words behind commas: udp, mac=interface, queue=N, server, id=%r, patience=SECONDS and
-    /// others (docs/cards.md)
+    /// others; two cards with a plus between them share the frames, and one may fail (docs/cards.md)
     #[arg(long, value_name = "CARD", env = CARD_VARIABLE)]
-    pub nic: Option<CardChoice>,
+    pub nic: Option<CardsChoice>,
 
     /// Hosts to run the ranks on, as ssh knows them, each with :K for K ranks or as many as it must
     /// take; IPv6 addresses in brackets; localhost without ssh; netns:NAME in a network namespace;

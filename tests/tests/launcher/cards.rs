@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::process::Command;
 
-use aldis_kit::network::{CABLE, HOSTS, TAPS, command};
+use aldis_kit::network::{CABLE, HOSTS, TAPS, TWO_BRIDGES, command};
 
 use crate::harness::{Ended, Job, RANK, behave, launch, program};
 
@@ -25,6 +25,8 @@ fn ranks_exchange_frames_over_cables_and_bridges() {
         (CABLE, "-n 2 --transport ethernet --nic packet:v%r"),
         (CABLE, "-n 2 --transport ethernet --nic packet:v%r,udp"),
         (CABLE, "-n 2 --transport ethernet --nic packet:v%r,mac=interface"),
+        (TWO_BRIDGES, "-n 2 --transport ethernet --nic packet:a%r+packet:b%r"),
+        (TWO_BRIDGES, "-n 2 --transport ethernet --nic packet:b%r,udp+packet:a%r"),
         // All on one interface.
         (CABLE, "-n 4 --transport ethernet --nic packet:v0"),
         (TAPS, "-n 2 --transport ethernet --nic tap:t%r"),
@@ -57,6 +59,8 @@ fn what_a_card_cannot_do_is_told_with_what_to_do() {
     behave(2, &["--transport", "ethernet"], "greet")
         .says(2, &["needs a card: --nic packet:IF, xdp:IF, tap:IF or memif:PATH"]);
     behave(2, &["--nic", "packet:v0"], "greet").says(2, &["is for --transport ethernet and shm-ethernet"]);
+    behave(2, &["--transport", "ethernet", "--nic", "packet:v0+packet:v0"], "greet")
+        .says(2, &["named twice"]);
     behave(2, &["--nic", "eth0"], "greet").says(2, &["it is packet:IF, xdp:IF, tap:IF or memif:PATH"]);
 }
 
@@ -76,6 +80,31 @@ fn a_cable_that_is_pulled_for_a_moment_loses_nothing() {
     let ended = job.wait();
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     assert_eq!(ended.out.matches("all came back").count(), 2, "{ended:#?}");
+}
+
+#[test]
+fn a_rank_with_two_cards_goes_on_by_the_one_that_is_left() {
+    for pulled in [
+        // Its own interface, which it sees.
+        "ip link set b0 down",
+        // A cable behind a switch, which no rank sees: of either rank, and of a whole switch.
+        "ip link set pa1 nomaster",
+        "ip link set bra down",
+        // One after the other, the first of which is put back.
+        "ip link set a0 down; sleep 1; ip link set a0 up; sleep 1; ip link set b1 down",
+    ] {
+        let options = "-n 2 --transport ethernet --nic packet:a%r,patience=2+packet:b%r";
+        let Some(mut job) = begin_inside(TWO_BRIDGES, options, "rounds") else { return };
+        inside_of(&mut job, pulled);
+        let ended = job.wait();
+        assert_eq!(ended.code, Some(0), "{pulled}: {ended:#?}");
+        assert_eq!(ended.out.matches("all came back").count(), 2, "{pulled}: {ended:#?}");
+    }
+    // Without either, the job ends as it does without its only one.
+    let options = "-n 2 --transport ethernet --nic packet:a%r,patience=1+packet:b%r";
+    let Some(mut job) = begin_inside(TWO_BRIDGES, options, "hang") else { return };
+    inside_of(&mut job, "ip link set b0 down; ip link set a0 down");
+    job.wait().says(1, &["a0 is down; bring it up: ip link set a0 up"]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use aldis_drivers::ethernet::header::ETHERTYPE;
 use aldis_drivers::ethernet::{Config, Ethernet, Framing, Udp};
 use aldis_hal::{Cause, Epoch, Instant, PeerId, Sink, Transport};
-use aldis_nic::{CardChoice, CardError, CardNic, FrameKind, local_mac};
+use aldis_nic::{CardError, CardsChoice, FrameKind, RankNic, local_mac};
 use aldis_protocols::connect::HandshakeSetup;
 use aldis_protocols::reliable::LinkConfig;
 use aldis_sys::file::{dup, read_link, read_to_string};
@@ -33,7 +33,7 @@ const MESSAGE_BYTES_MIN: usize = 256;
 
 /// A rank's transport on its interface.
 pub(super) struct InterfaceWire {
-    pub(super) ethernet: Ethernet<'static, CardNic>,
+    pub(super) ethernet: Ethernet<'static, RankNic>,
     framing: Framing,
     message_bytes: u16,
     place: u64,
@@ -46,21 +46,22 @@ pub(super) struct InterfaceWire {
 
 impl InterfaceWire {
     /// Opens the card of this rank.
-    pub(super) fn open(choice: &CardChoice, who: WiredIdentity) -> Result<Self, String> {
+    pub(super) fn open(choice: &CardsChoice, who: WiredIdentity) -> Result<Self, String> {
         let WiredIdentity { job, me, epoch, ranks, mates } = who;
         let random = entropy::random().map_err(|error| error.to_string())?;
-        let (framing, kind) = if choice.is_udp {
+        let first = &choice.first;
+        let (framing, kind) = if first.is_udp {
             let udp = Udp::of_rank(me.0);
             (Framing::Udp(udp), FrameKind::Udp(udp.port))
         } else {
             (Framing::Ethernet, FrameKind::EtherType(ETHERTYPE))
         };
-        let nic = CardNic::open(choice, local_mac(random), kind);
+        let nic = RankNic::open(choice, local_mac(random), kind);
         let nic = nic.map_err(|error| error.to_string())?;
         let mtu = aldis_hal::Nic::mtu(&nic);
         let message_bytes = mtu.saturating_sub(framing.mtu_overhead_bytes()).min(MESSAGE_BYTES_MAX) & !7;
         if message_bytes < MESSAGE_BYTES_MIN {
-            let (interface, need) = (&choice.interface, MESSAGE_BYTES_MIN + framing.mtu_overhead_bytes());
+            let (interface, need) = (&first.interface, MESSAGE_BYTES_MIN + framing.mtu_overhead_bytes());
             return Err(format!(
                 "the MTU of {interface} is {mtu}; ip link set {interface} mtu {need} or more"
             ));
@@ -70,7 +71,7 @@ impl InterfaceWire {
         let refused = |cause: Cause| format!("{choice}: {cause}");
         let memory = memory(others, WINDOW, message_bytes).map_err(refused)?;
         let ethernet = Ethernet::new(nic, memory, config(job, me, epoch, framing)).map_err(refused)?;
-        let patience_s = choice.patience_s.map_or(PATIENCE_S, NonZeroU32::get);
+        let patience_s = first.patience_s.map_or(PATIENCE_S, NonZeroU32::get);
         Ok(Self {
             ethernet,
             framing,
@@ -147,7 +148,7 @@ impl InterfaceWire {
 
 impl fmt::Debug for InterfaceWire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InterfaceWire").field("card", self.ethernet.nic().choice()).finish_non_exhaustive()
+        f.debug_struct("InterfaceWire").field("card", self.ethernet.nic()).finish_non_exhaustive()
     }
 }
 
