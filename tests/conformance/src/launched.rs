@@ -25,7 +25,7 @@ aldis_kernel::storage! {
 
 /// Seconds after which a job hangs: the launcher then tells what every rank was doing. They are the
 /// machine's, so there are some thousand times as many as a job needs on one that has time for it.
-const HANG_S: &str = "300";
+pub(super) const HANG_S: &str = "300";
 
 /// The paths of the two programs.
 #[derive(Debug)]

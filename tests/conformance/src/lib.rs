@@ -16,6 +16,7 @@
 //! | `wired`, `simulated` | ranks as threads that take turns on a lossy wire; in the simulator |
 //! | `rank` | one rank of a case, and what is checked of its endpoint whatever the case |
 
+pub mod cards;
 #[macro_use]
 mod chapter;
 mod chapter_03_point_to_point;

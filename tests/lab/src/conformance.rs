@@ -57,6 +57,10 @@ pub struct Conformance {
     /// The first seed
     #[arg(long, value_name = "S", default_value_t = 0)]
     from: u64,
+    /// Run jobs over network cards instead, in networks of their own: each plays all cases of
+    /// messages, datatypes and collectives on the first seed
+    #[arg(long, conflicts_with_all = ["list", "case", "medium", "seeds"])]
+    cards: bool,
     /// Print one JSON object a line instead of the tables
     #[arg(long)]
     json: bool,
@@ -96,9 +100,22 @@ struct CaseResult {
     failure: Option<String>,
 }
 
+/// A line of jobs over network cards.
+#[derive(Deserialize)]
+struct CardsJob {
+    job: String,
+    seconds: f64,
+    failure: Option<String>,
+}
+
 impl Conformance {
     pub(crate) fn run(self) -> Result<()> {
         let program = build()?;
+        if self.cards {
+            let jobs = over_cards(&program, self.from, self.json)?;
+            println!("verdict: all {jobs} jobs are good");
+            return Ok(());
+        }
         if self.list {
             return self.list(&program);
         }
@@ -147,6 +164,29 @@ impl Conformance {
         }
         Ok(went)
     }
+}
+
+/// Runs a job over each kind of network card, on this seed. Returns how many there were: none where
+/// there can be no network of one's own.
+///
+/// # Errors
+/// The jobs that failed, with what they said.
+fn over_cards(program: &Path, seed: u64, json: bool) -> Result<usize> {
+    let (_, text) = shell::capture(Command::new(program).args(["cards", &seed.to_string()]))?;
+    if json {
+        print!("{text}");
+    }
+    let jobs: Vec<CardsJob> = lines(&text)?;
+    let mut failed = Vec::new();
+    for CardsJob { job, seconds, failure } in &jobs {
+        let told = if failure.is_none() { "ok" } else { "FAILED" };
+        eprintln!("  aldis-run {job}: {told} ({seconds:.1} s)");
+        failed.extend(failure.as_ref().map(|said| format!("aldis-run {job}, seed {seed}:\n{said}")));
+    }
+    if !failed.is_empty() {
+        bail!("{} of {} jobs over cards fail\n{}", failed.len(), jobs.len(), failed.join("\n"));
+    }
+    Ok(jobs.len())
 }
 
 fn cases(program: &Path) -> Result<Vec<Case>> {
@@ -236,15 +276,18 @@ fn pass(seeds: u64) -> Result<Outcome> {
     let mut went = Vec::new();
     let campaigns = [(0, CampaignKind::All), (wild.from, CampaignKind::Drawn)];
     for (from, how) in campaigns {
-        let suite =
-            Conformance { list: false, case: ALL.into(), medium: ALL.into(), seeds, from, json: false };
+        let [case, medium] = [ALL; 2].map(String::from);
+        let suite = Conformance { list: false, cards: false, case, medium, seeds, from, json: false };
         went.extend(suite.campaign(&program, how)?);
     }
     let took = start.elapsed().as_secs_f64();
     judge(&went)?;
+    let jobs = over_cards(&program, wild.from, false)?;
     let (runs, work) = went.iter().fold((0, 0.0), |sum, went| (sum.0 + went.runs, sum.1 + went.seconds));
     let cases = cases(&program)?.len();
-    Ok(Outcome::Passed(format!("{cases} cases, {runs} runs in {took:.1} s ({work:.0} s of work); {wild}")))
+    Ok(Outcome::Passed(format!(
+        "{cases} cases, {runs} runs in {took:.1} s ({work:.0} s of work); {jobs} jobs over cards; {wild}"
+    )))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //!
 //! `conformance cases`, `conformance media`, or `conformance run FROM SEEDS CASE MEDIUM`, with
 //! `all` for every case or medium; with `drawn` instead of `run`, those alone that differ from seed
-//! to seed. `conformance rank CASE SEED` is a rank of a job that it starts
+//! to seed. `conformance cards SEED` runs jobs over network cards. `conformance rank CASE SEED` is a rank of a job that it starts
 //! itself; `conformance rank all SEED` one of a job that plays all cases of its size of chapters 3
 //! to 6: `aldis-run -n 4 conformance rank all 1`.
 
@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Instant;
 
+use aldis_conformance::cards::{self, CardsJob};
 use aldis_conformance::launched::{self, LaunchedPrograms, PROGRAMS};
 use aldis_conformance::{Case, Medium, cases, media, run};
 use aldis_drivers::Loopback;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
             }
             ExitCode::SUCCESS
         }
+        ["cards", seed] => seed.parse().map_or_else(|_| usage(), over_cards),
         ["rank", ALL, seed] => seed.parse().map_or_else(|_| usage(), launched::rank_of_all),
         ["rank", case, seed] => match (case.parse(), seed.parse()) {
             (Ok(case), Ok(seed)) => launched::rank(case, seed),
@@ -55,8 +57,28 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("conformance cases | media | run FROM SEEDS CASE MEDIUM | drawn FROM SEEDS CASE MEDIUM");
+    eprintln!(
+        "conformance cases | media | run FROM SEEDS CASE MEDIUM | drawn FROM SEEDS CASE MEDIUM | cards SEED"
+    );
     ExitCode::from(2)
+}
+
+/// Notes where both programs are: where this one is.
+fn find_programs() {
+    if let Ok(own) = std::env::current_exe() {
+        PROGRAMS.get_or_init(|| LaunchedPrograms { launcher: own.with_file_name("aldis-run"), rank: own });
+    }
+}
+
+/// A job over each kind of card.
+fn over_cards(seed: u64) -> ExitCode {
+    find_programs();
+    let mut is_good = true;
+    for CardsJob { options, seconds, failure } in cards::jobs(seed) {
+        println!("{}", json!({"job": options, "seconds": seconds, "failure": failure}));
+        is_good &= failure.is_none();
+    }
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// A campaign: so many seeds, of cases over media, each a name or all.
@@ -81,10 +103,7 @@ fn campaign<T, P>(all: &[Case<T, P>], campaign: CaseCampaign<'_>) -> ExitCode {
         .filter(|(case, medium)| !only_drawn || medium.draws(is_drawn(*case)))
         .collect();
     let seeds = |case, one: &Medium| if medium == ALL { one.seeds_of(seeds, is_drawn(case)) } else { seeds };
-    // Both programs are where this one is.
-    if let Ok(own) = std::env::current_exe() {
-        PROGRAMS.get_or_init(|| LaunchedPrograms { launcher: own.with_file_name("aldis-run"), rank: own });
-    }
+    find_programs();
     let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let worker = || {
         while let Some((case, medium)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
