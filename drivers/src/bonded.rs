@@ -1,4 +1,4 @@
-//! Two cards as one: frames take turns on both, and go by one alone while the other carries nothing.
+//! Two cards as one: frames take turns on both, and go by one alone while the other carries none.
 //!
 //! A [`BondedNic`] is a [`Nic`] of two, so that [`Discovery`](crate::Discovery) and
 //! [`Ethernet`](crate::Ethernet) stand on it as they do on a device. Both cards take frames to one
@@ -19,10 +19,10 @@
 //!
 //! * A card without a link takes none while the other has one.
 //! * To a peer that answers by both, frames go by each in turn: twice the bandwidth of one.
-//! * A card that a peer no longer answers by, though it does by the other, is left alone: its cable,
-//!   or the peer's, is cut behind a switch, which no link tells. Each [`PROBE_EVERY`]th frame tries
-//!   it, and each eighth while nothing is heard at all; once the peer has answered by it for
-//!   [`TRIAL`] frames it has its turns again.
+//! * A card that a peer no longer answers by, though it does by the other, is left alone: its
+//!   cable, or the peer's, is cut behind a switch, which no link tells. Each [`PROBE_EVERY`]th
+//!   frame tries it, and each eighth while nothing is heard at all; once the peer has answered by
+//!   it for [`TRIAL`] frames it has its turns again.
 //!
 //! What was lost until then is sent again by the reliable protocol, and by the other card: nothing
 //! is lost, and nothing is late by more than some retransmissions. Frames that overtake each other
@@ -60,12 +60,12 @@ const SILENCE: u8 = 16;
 
 /// Which of the two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Card {
+enum BondSide {
     First,
     Second,
 }
 
-impl Card {
+impl BondSide {
     const fn other(self) -> Self {
         match self {
             Self::First => Self::Second,
@@ -107,28 +107,28 @@ impl Paths {
     const NEW: Self = Self { ways: [Way::NEW; 2], sent: 0, unheard: 0 };
 
     /// The way by a card, and the other.
-    const fn ways(&mut self, card: Card) -> (&mut Way, &mut Way) {
+    const fn ways(&mut self, card: BondSide) -> (&mut Way, &mut Way) {
         let [first, second] = &mut self.ways;
         match card {
-            Card::First => (first, second),
-            Card::Second => (second, first),
+            BondSide::First => (first, second),
+            BondSide::Second => (second, first),
         }
     }
 
     /// The card for the next frame, of two that have a link.
-    fn next(&mut self) -> Card {
+    fn next(&mut self) -> BondSide {
         let tries = self.sent.is_multiple_of(PROBE_EVERY)
             || self.unheard >= SILENCE && self.sent.is_multiple_of(PATIENCE);
-        for card in [Card::First, Card::Second] {
+        for card in [BondSide::First, BondSide::Second] {
             if self.ways(card).0.trial != 0 {
                 return if tries { card } else { card.other() };
             }
         }
-        if self.sent.is_multiple_of(2) { Card::First } else { Card::Second }
+        if self.sent.is_multiple_of(2) { BondSide::First } else { BondSide::Second }
     }
 
     /// Notes a frame that is sent.
-    fn count(&mut self, card: Card) {
+    fn count(&mut self, card: BondSide) {
         self.sent = self.sent.wrapping_add(1);
         self.unheard = self.unheard.saturating_add(1);
         let way = self.ways(card).0;
@@ -136,7 +136,7 @@ impl Paths {
     }
 
     /// Notes a frame that is heard.
-    fn hear(&mut self, card: Card) {
+    fn hear(&mut self, card: BondSide) {
         self.unheard = 0;
         let (way, other) = self.ways(card);
         *way = Way { trial: way.trial.saturating_sub(1), ..Way::NEW };
@@ -173,14 +173,14 @@ pub struct BondedNic<A, B, M> {
     frame: M,
     paths: PathTable,
     /// The card that is looked at first for the next frame received.
-    turn: Card,
+    turn: BondSide,
 }
 
 impl<A: Nic, B: Nic, M: AsMut<[u8]>> BondedNic<A, B, M> {
     /// Bonds two cards. `frame` is as long as the longest frame: a longer one than it is not sent.
     pub const fn new(first: A, second: B, frame: M) -> Self {
         let paths = PathTable([Paths::NEW; PATHS]);
-        Self { first, second, frame, paths, turn: Card::First }
+        Self { first, second, frame, paths, turn: BondSide::First }
     }
 
     /// The first card, whose address both have.
@@ -199,13 +199,13 @@ impl<A: Nic, B: Nic, M: AsMut<[u8]>> BondedNic<A, B, M> {
     }
 
     /// The card for the frame that has been written.
-    fn choose(&mut self, len: usize) -> Card {
+    fn choose(&mut self, len: usize) -> BondSide {
         match (self.first.link(), self.second.link()) {
-            (LinkState::Up, LinkState::Down) => Card::First,
-            (LinkState::Down, LinkState::Up) => Card::Second,
+            (LinkState::Up, LinkState::Down) => BondSide::First,
+            (LinkState::Down, LinkState::Up) => BondSide::Second,
             _ => {
                 let frame = self.frame.as_mut().get(..len).unwrap_or_default();
-                self.paths.of(frame, RECEIVER).map_or(Card::First, Paths::next)
+                self.paths.of(frame, RECEIVER).map_or(BondSide::First, Paths::next)
             }
         }
     }
@@ -218,8 +218,8 @@ impl<A: Nic, B: Nic, M: AsMut<[u8]>> BondedNic<A, B, M> {
         let Some(frame) = frame.as_mut().get(..len) else { return };
         for card in [chosen, chosen.other()] {
             let is_sent = match card {
-                Card::First => send_by(first, frame),
-                Card::Second => send_by(second, frame),
+                BondSide::First => send_by(first, frame),
+                BondSide::Second => send_by(second, frame),
             };
             if is_sent {
                 if let Some(paths) = paths.of(frame, RECEIVER) {
@@ -255,16 +255,16 @@ impl<A: Nic, B: Nic, M: AsMut<[u8]>> Nic for BondedNic<A, B, M> {
         let looked = *turn;
         *turn = looked.other();
         let frame = match looked {
-            Card::First => match first.receive() {
+            BondSide::First => match first.receive() {
                 Some(frame) => BondedRx::First(frame),
                 None => BondedRx::Second(second.receive()?),
             },
-            Card::Second => match second.receive() {
+            BondSide::Second => match second.receive() {
                 Some(frame) => BondedRx::Second(frame),
                 None => BondedRx::First(first.receive()?),
             },
         };
-        let card = if matches!(frame, BondedRx::First(_)) { Card::First } else { Card::Second };
+        let card = if matches!(frame, BondedRx::First(_)) { BondSide::First } else { BondSide::Second };
         if let Some(paths) = paths.of(frame.bytes(), SENDER) {
             paths.hear(card);
         }

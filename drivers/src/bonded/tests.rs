@@ -15,10 +15,10 @@ const BYTES: usize = 256;
 const MTU: usize = BYTES + Framing::Ethernet.mtu_overhead_bytes();
 const FRAME: usize = MTU + MAC_HEADER_BYTES;
 
-type Pair = BondedNic<HubNic, HubNic, [u8; FRAME]>;
+type BondedPair = BondedNic<HubNic, HubNic, [u8; FRAME]>;
 
 /// A card for each rank on either of two hubs, with one address.
-fn cards(hubs: &[Hub; 2], rank: u8) -> Pair {
+fn cards(hubs: &[Hub; 2], rank: u8) -> BondedPair {
     let [first, second] = [0, 1].map(|hub: usize| hubs[hub].nic(rank + 1, MTU));
     BondedNic::new(first, second, [0; FRAME])
 }
@@ -34,14 +34,14 @@ fn frame(from: u8, to: u8, number: u8) -> Vec<u8> {
     bytes
 }
 
-fn send(nic: &mut Pair, bytes: &[u8]) {
+fn send(nic: &mut BondedPair, bytes: &[u8]) {
     let mut token = nic.transmit(bytes.len()).unwrap();
     token.bytes().copy_from_slice(bytes);
     token.send();
 }
 
 /// Takes in what waits at a rank; counts it by card.
-fn received(hubs: &[Hub; 2], nic: &mut Pair) -> [u32; 2] {
+fn received(hubs: &[Hub; 2], nic: &mut BondedPair) -> [u32; 2] {
     hubs.iter().for_each(|hub| hub.advance(1_000_000));
     let mut counts = [0; 2];
     while let Some(frame) = nic.receive() {
@@ -131,7 +131,7 @@ impl Sink for Arrivals {
     }
 }
 
-fn rank(hubs: &[Hub; 2], number: u8) -> Ethernet<'static, Pair> {
+fn rank(hubs: &[Hub; 2], number: u8) -> Ethernet<'static, BondedPair> {
     let storage = Box::leak(Box::new(EthernetStorage::<1, 8, BYTES>::new()));
     let me = u32::from(number);
     let config = Config::new(PeerId(me), Epoch(100 + me), 7, Cost::default());

@@ -1,13 +1,12 @@
 //! # aldis-nic: network cards of a Linux process
 //!
-//! [`CardNic`] is what a user chooses by a text ([`CardChoice`]), and [`RankNic`] one of them or two
-//! ([`CardsChoice`]). [`InterfaceNic`] is an interface
-//! of this machine: by a socket of frames (`AF_PACKET`), beside the system's own use of it, or as
-//! the other end of a TAP. [`XdpNic`] is one by memory that is shared with the system (`AF_XDP`).
-//! [`MemifNic`] is memory that is shared with DPDK or VPP. [`SocketNic`] is a port of a switch of
-//! Ethernet frames (`aldis-switch`), by which a process is in one job with firmware in emulators.
-//! The crate stands by itself, so that programs for other kinds of machines
-//! are built without all of `aldis-linux`.
+//! [`CardNic`] is what a user chooses by a text ([`CardChoice`]), and [`RankNic`] one of them or
+//! two ([`CardsChoice`]). [`InterfaceNic`] is an interface of this machine: by a socket of frames
+//! (`AF_PACKET`), beside the system's own use of it, or as the other end of a TAP. [`XdpNic`] is
+//! one by memory that is shared with the system (`AF_XDP`). [`MemifNic`] is memory that is shared
+//! with DPDK or VPP. [`SocketNic`] is a port of a switch of Ethernet frames (`aldis-switch`), by
+//! which a process is in one job with firmware in emulators. The crate stands by itself, so that
+//! programs for other kinds of machines are built without all of `aldis-linux`.
 
 mod card;
 mod cards;

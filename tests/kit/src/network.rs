@@ -21,8 +21,8 @@ const INSIDE: &str = "ALDIS_TEST_INSIDE";
 /// Two ends of a cable, `v0` and `v1`.
 pub const CABLE: &str = "ip link add v0 type veth peer name v1; ip link set v0 up; ip link set v1 up";
 
-/// Two bridges, with a port on each for either of two ranks: `a0` and `a1`, `b0` and `b1`, whose ends at
-/// the bridges are `pa0` to `pb1`.
+/// Two bridges, with a port on each for either of two ranks: `a0` and `a1`, `b0` and `b1`, whose
+/// ends at the bridges are `pa0` to `pb1`.
 pub const TWO_BRIDGES: &str = "for wire in a b; do ip link add br$wire type bridge; ip link set br$wire up; \
                                for rank in 0 1; do ip link add $wire$rank type veth peer name p$wire$rank; \
                                ip link set p$wire$rank master br$wire; ip link set p$wire$rank up; \

@@ -3,9 +3,9 @@
 //!
 //! `conformance cases`, `conformance media`, or `conformance run FROM SEEDS CASE MEDIUM`, with
 //! `all` for every case or medium; with `drawn` instead of `run`, those alone that differ from seed
-//! to seed. `conformance cards SEED` runs jobs over network cards. `conformance rank CASE SEED` is a rank of a job that it starts
-//! itself; `conformance rank all SEED` one of a job that plays all cases of its size of chapters 3
-//! to 6: `aldis-run -n 4 conformance rank all 1`.
+//! to seed. `conformance cards SEED` runs jobs over network cards. `conformance rank CASE SEED` is
+//! a rank of a job that it starts itself; `conformance rank all SEED` one of a job that plays all
+//! cases of its size of chapters 3 to 6: `aldis-run -n 4 conformance rank all 1`.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::process::ExitCode;
