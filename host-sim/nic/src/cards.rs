@@ -78,6 +78,7 @@ impl fmt::Display for CardsChoice {
 
 /// The card of a rank, or two as one.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a process has one, and asks it for every frame")]
 pub enum RankNic {
     /// One card.
     Single(CardNic),
