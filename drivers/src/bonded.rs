@@ -51,7 +51,7 @@ pub const PROBE_EVERY: u8 = 64;
 const PATIENCE: u8 = 8;
 
 /// Frames that are heard by a card that was left alone before it has its turns again. A cable that
-/// is cut one way alone costs [`PATIENCE`] frames each time.
+/// is cut one way alone costs eight frames each time.
 pub const TRIAL: u8 = 8;
 
 /// Frames that are sent without any answer, before each eighth of them tries the other card: about
