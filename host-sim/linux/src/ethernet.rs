@@ -43,8 +43,8 @@ use crate::error::JoinError;
 
 pub use aldis_nic::{CardChoice, CardKind, CardsChoice};
 
-/// The variable that names the card: `packet:IF`, `xdp:IF`, `tap:IF` or `memif:PATH`; or two, with a
-/// plus between them.
+/// The variable that names the card: `packet:IF`, `xdp:IF`, `tap:IF` or `memif:PATH`; or two, with
+/// a plus between them.
 pub const CARD_VARIABLE: &str = "ALDIS_NIC";
 
 /// The cost of a frame through the system on a network of 10 Gbit/s: two calls and a switch's

@@ -42,11 +42,12 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = TransportName::Auto)]
     pub transport: TransportName,
 
-    /// The network card of every rank with --transport ethernet or shm-ethernet: packet:IF, frames
-    /// of an interface, xdp:IF, the same by memory shared with the system (AF_XDP), tap:IF, a TAP
-    /// for each rank, or memif:PATH, memory shared with DPDK or VPP, where %r is the rank's number;
-    /// with words behind commas: udp, mac=interface, queue=N, server, id=%r, patience=SECONDS and
-    /// others; two cards with a plus between them share the frames, and one may fail (docs/cards.md)
+    /// The network card of every rank with --transport ethernet or shm-ethernet: packet:IF,
+    /// frames of an interface, xdp:IF, the same by memory shared with the system (AF_XDP),
+    /// tap:IF, a TAP for each rank, or memif:PATH, memory shared with DPDK or VPP, where %r is
+    /// the rank's number; with words behind commas: udp, mac=interface, queue=N, server, id=%r,
+    /// patience=SECONDS and others; two cards with a plus between them share the frames, and one
+    /// may fail (docs/cards.md)
     #[arg(long, value_name = "CARD", env = CARD_VARIABLE)]
     pub nic: Option<CardsChoice>,
 
