@@ -70,4 +70,4 @@ mod tests;
 pub use card::{E1000e, E1000eCounters, E1000eRx, E1000eTx};
 pub use memory::DeviceMemory;
 pub use registers::{CardRegisters, MappedRegisters, find_pci};
-pub use ring::bytes_needed;
+pub use ring::{FRAME_BYTES_MAX, bytes_needed};

@@ -72,6 +72,6 @@ mod net;
 #[cfg(not(loom))]
 mod tests;
 
-pub use arena::{LentFrame, lend, lent_bytes_left};
+pub use arena::{LentFrame, is_lent, lend, lent_bytes_left};
 pub use find::{VirtioSlots, find_mmio, find_pci};
-pub use net::{VirtioCounters, VirtioNet, VirtioRx, VirtioTx, bytes_needed};
+pub use net::{FRAME_BYTES_MAX, VirtioCounters, VirtioNet, VirtioRx, VirtioTx, bytes_needed};

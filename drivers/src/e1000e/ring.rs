@@ -17,8 +17,8 @@ pub(super) const RING_ALIGN: usize = 128;
 const DESCRIPTORS_MAX: usize = 4096;
 const DESCRIPTORS_STEP: usize = 8;
 
-/// The longest frame without its check sequence: what the 82574 receives at most.
-pub(super) const FRAME_BYTES_MAX: usize = 9_230;
+/// Bytes of the longest frame without its check sequence: what the 82574 receives at most.
+pub const FRAME_BYTES_MAX: usize = 9_230;
 
 /// Of a descriptor's status: the device is done with it, and the frame ends in it.
 pub(super) const DONE: u8 = 1 << 0;

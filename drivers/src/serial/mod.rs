@@ -59,6 +59,9 @@
 //! most as many bytes as the longest frame has on the line, and one more chunk. Both directions are
 //! one stream: halves of a UART are put in a struct.
 
+use aldis_hal::Cost;
+use aldis_protocols::reliable::LinkConfig;
+
 pub mod cobs;
 mod nic;
 #[cfg(test)]
@@ -66,3 +69,15 @@ mod nic;
 mod tests;
 
 pub use nic::{SerialCounters, SerialMemory, SerialNic, SerialStorage, SerialTx};
+
+/// The cost of messages over a serial line, on which a long frame alone takes a tenth of a second.
+pub const COST: Cost = Cost { overhead_ns: 100_000, latency_ns: 5_000_000, per_kib_ns: 90_000_000 };
+
+/// Time-outs of the link by which a frame on such a line is missed.
+pub const LINK: LinkConfig = LinkConfig {
+    rto_first_ns: 400_000_000,
+    rto_min_ns: 50_000_000,
+    rto_max_ns: 2_000_000_000,
+    ack_delay_ns: 2_000_000,
+    ..LinkConfig::DEFAULT
+};

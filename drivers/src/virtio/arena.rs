@@ -54,6 +54,10 @@ impl Arena {
         }
     }
 
+    fn is_lent(&self) -> bool {
+        !self.start.load(Ordering::Acquire).is_null()
+    }
+
     fn left(&self) -> usize {
         self.len.load(Ordering::Acquire).saturating_sub(self.used.load(Ordering::Relaxed))
     }
@@ -69,6 +73,11 @@ static DEVICE_MEMORY: Arena = Arena::new();
 /// [`Cause::Busy`] if memory was lent before; it is kept.
 pub fn lend(memory: &'static mut [u8]) -> Result<(), Cause> {
     DEVICE_MEMORY.lend(memory)
+}
+
+/// Returns true once memory was lent.
+pub fn is_lent() -> bool {
+    DEVICE_MEMORY.is_lent()
 }
 
 /// Bytes that are left of the memory lent.
@@ -126,10 +135,11 @@ mod tests {
     #[test]
     fn pieces_are_apart_aligned_and_end_with_the_memory() {
         let arena = Arena::new();
-        assert_eq!(arena.take(1, 1), None, "nothing was lent");
+        assert_eq!((arena.take(1, 1), arena.is_lent()), (None, false));
         let memory = Box::leak(vec![7; 3 * PAGE_SIZE + 100].into_boxed_slice());
         let range = memory.as_ptr_range();
         arena.lend(memory).unwrap();
+        assert!(arena.is_lent());
         let first = arena.take(10, 64).unwrap();
         let page = arena.take(PAGE_SIZE, PAGE_SIZE).unwrap();
         assert_eq!((first.align_offset(64), page.align_offset(PAGE_SIZE)), (0, 0));

@@ -16,8 +16,8 @@ use super::frames::{Frames, stride};
 const RECEIVE: u16 = 0;
 const TRANSMIT: u16 = 1;
 
-/// The longest frame, so that a length with its header fits into any counter of the queue.
-const FRAME_BYTES_MAX: usize = 65_536;
+/// Bytes of the longest frame, so that a length with its header fits into any counter of the queue.
+pub const FRAME_BYTES_MAX: usize = 65_536;
 
 bitflags! {
     /// Features of the device (VIRTIO 1.2, 5.1.3 and 6) that this driver knows.

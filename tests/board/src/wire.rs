@@ -7,6 +7,7 @@ use core::time::Duration;
 use aldis_drivers::authenticated::{AuthKey, AuthenticatedNic};
 use aldis_drivers::discovery::{Discovery, DiscoverySetup};
 use aldis_drivers::ethernet::{Config, Ethernet, Framing, Udp};
+use aldis_drivers::serial;
 use aldis_hal::{Cause, Cost, Epoch, Nic, PeerId, Platform};
 use aldis_programs::{Framing as Named, Options};
 use aldis_protocols::card::CARD_BYTES_MAX;
@@ -28,17 +29,8 @@ pub(crate) const NETWORK: Pace = Pace {
     link: reliable::LinkConfig::DEFAULT,
 };
 
-/// Through a serial line, on which a long frame alone takes a tenth of a second.
-pub(crate) const SERIAL: Pace = Pace {
-    cost: Cost { overhead_ns: 100_000, latency_ns: 5_000_000, per_kib_ns: 90_000_000 },
-    link: reliable::LinkConfig {
-        rto_first_ns: 400_000_000,
-        rto_min_ns: 50_000_000,
-        rto_max_ns: 2_000_000_000,
-        ack_delay_ns: 2_000_000,
-        ..reliable::LinkConfig::DEFAULT
-    },
-};
+/// Through a serial line.
+pub(crate) const SERIAL: Pace = Pace { cost: serial::COST, link: serial::LINK };
 
 /// The time that the ranks may take to find each other: emulators start slowly on busy machines.
 const SEARCH: Duration = Duration::from_secs(60);
