@@ -1,8 +1,8 @@
 /* aldis.h: messages between the ranks of a job, for firmware in C.
  *
  * A rank is one board (or process) of a job of `size` ranks. It is given memory once, a network card
- * by callbacks and a clock; nothing here allocates, and nothing blocks longer than the time-out that
- * the caller says. A rank is used by one thread at a time.
+ * by callbacks or with a driver of the library's, and a clock; nothing here allocates, and nothing
+ * blocks longer than the time-out that the caller says. A rank is used by one thread at a time.
  *
  * Ranks in C and in Rust, on boards and under Linux (`aldis-run --transport ethernet`), are ranks of
  * one job, as long as they agree on job, size, window, message_bytes, UDP and key.
@@ -23,7 +23,7 @@ extern "C" {
 /* Results. */
 #define ALDIS_OK 0
 #define ALDIS_ERR_ARGUMENT (-1)   /* a null pointer, or a value that cannot be */
-#define ALDIS_ERR_MEMORY (-2)     /* less memory than aldis_memory_bytes says */
+#define ALDIS_ERR_MEMORY (-2)     /* less memory than is asked for */
 #define ALDIS_ERR_TIMEOUT (-3)    /* the time-out passed first */
 #define ALDIS_ERR_TRUNCATED (-4)  /* the message is longer than the buffer, which holds its beginning */
 #define ALDIS_ERR_RANK (-5)       /* a rank outside the job */
@@ -32,7 +32,7 @@ extern "C" {
 #define ALDIS_ERR_PEER (-8)       /* the peer is dead, has left, or cannot be reached */
 #define ALDIS_ERR_ABORTED (-9)    /* a rank has ended the job */
 #define ALDIS_ERR_MISSING (-10)   /* not all ranks were found in time */
-#define ALDIS_ERR_CARD (-11)      /* the card's frames are too short, or it is broken */
+#define ALDIS_ERR_CARD (-11)      /* no such card, its frames are too short, or it is broken */
 #define ALDIS_ERR_PROTOCOL (-12)  /* a peer broke the protocol, or is of another build */
 #define ALDIS_ERR_UNLIKE (-13)    /* the ranks have made unlike collective calls */
 #define ALDIS_ERR_STALE (-14)     /* a request that is over */
@@ -60,6 +60,49 @@ typedef struct aldis_card {
     void (*commit)(void *context, size_t len);
 } aldis_card;
 
+/* Cards with a driver of the library's: each of these fills in an aldis_card, which then is as good as one
+ * by callbacks of the firmware's. The card begins as all zero, but for its `mtu` where that is not to be
+ * 1500, and for the `mac` of a serial line; the other two have an address of their own, and less than that
+ * `mtu` if they cannot carry it.
+ *
+ * `memory` has as many bytes as the function beside says for that `mtu` (zero: there is no such card),
+ * wherever it begins. Driver and device use it for good; after an error it is the caller's again, but for
+ * a virtio device that was found and refuses. Devices are polled, and their interrupts masked.
+ *
+ * What the caller vouches for: that registers are mapped as device memory where the pointer says and
+ * nothing else uses them, and that the device reaches memory at the very addresses that the program uses
+ * (an identity map, without an IOMMU) and sees what the processor has written (coherent memory).
+ *
+ * ALDIS_ERR_ARGUMENT: a null or misaligned pointer, or an `mtu` that cannot be. ALDIS_ERR_MEMORY: fewer
+ * bytes. ALDIS_ERR_CARD: there is no such device, or it does not do what it should. */
+
+/* A virtio network device (VIRTIO 1.2, 4.2, also its legacy form) whose 512 bytes of registers begin at
+ * `slot`. Other devices in a slot are left alone, so all slots of a board can be tried. A program has one
+ * card of this kind; another is ALDIS_ERR_FULL. */
+size_t aldis_virtio_memory_bytes(uint16_t mtu);
+int aldis_virtio_card(aldis_card *card, void *slot, void *memory, size_t bytes);
+
+/* Intel's 82574L (e1000e) or 82540EM (e1000), whose 128 KiB of registers begin at `registers`: the first base
+ * address of the PCI function, which the firmware has found, has given an address, and has made to answer
+ * to it and to reach memory (bits 1 and 2 of its command register). */
+size_t aldis_e1000e_memory_bytes(uint16_t mtu);
+int aldis_e1000e_card(aldis_card *card, void *registers, void *memory, size_t bytes);
+
+/* A serial line by callbacks. None of them blocks. */
+typedef struct aldis_serial {
+    void *context;
+    /* Takes up to `room` bytes that have come, and returns how many: 0 if there are none. */
+    size_t (*read)(void *context, uint8_t *bytes, size_t room);
+    /* Gives as many of the bytes as the line takes now, and returns how many. */
+    size_t (*write)(void *context, const uint8_t *bytes, size_t count);
+} aldis_serial;
+
+/* Frames over a serial line, between zeros (COBS). The line is copied, and polled with the rank: one
+ * without a deep queue is polled for each byte, or loses some, which costs time and no message. On one of
+ * a usual rate the configuration has ALDIS_SLOW. */
+size_t aldis_serial_memory_bytes(uint16_t mtu);
+int aldis_serial_card(aldis_card *card, const aldis_serial *line, void *memory, size_t bytes);
+
 /* The machine. */
 typedef struct aldis_platform {
     void *context;
@@ -69,14 +112,15 @@ typedef struct aldis_platform {
     void (*relax)(void *context, uint32_t idle);
 } aldis_platform;
 
-#define ALDIS_UDP 1u /* frames are UDP datagrams over IPv4, instead of an EtherType of their own */
+#define ALDIS_UDP 1u  /* frames are UDP datagrams over IPv4, instead of an EtherType of their own */
+#define ALDIS_SLOW 2u /* a frame takes up to a tenth of a second, as on a serial line, and is missed later */
 
 /* What a rank is, and the sizes of its tables; zero is what stands behind. Begin with all zero. */
 typedef struct aldis_config {
     uint64_t job;              /* the same on all ranks of a job, and on no other on this wire */
     uint32_t rank;
     uint32_t size;
-    uint32_t flags;            /* ALDIS_UDP */
+    uint32_t flags;            /* ALDIS_UDP, ALDIS_SLOW */
     uint32_t window;           /* frames in flight each way with a peer, a power of two to 64: 32 */
     uint32_t message_bytes;    /* bytes of the largest message in a frame, a multiple of 8: 1416 */
     uint32_t requests;         /* sends and receives at a time, at least 4: 32 */

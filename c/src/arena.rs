@@ -35,10 +35,16 @@ impl MemoryArena {
         Some(table)
     }
 
+    /// Skips bytes up to the next address that is a multiple of `align`, a power of two; `None` if
+    /// there are not so many.
+    pub(crate) fn align(&mut self, align: usize) -> Option<()> {
+        let skipped = self.rest.as_ptr().align_offset(align);
+        self.bytes(skipped).map(|_| ())
+    }
+
     /// A table of so many values, each of them `value`; `None` if there is no room.
     pub(crate) fn table<V: Clone>(&mut self, count: usize, value: &V) -> Option<&'static mut [V]> {
-        let skipped = self.rest.as_ptr().align_offset(align_of::<V>());
-        self.bytes(skipped)?;
+        self.align(align_of::<V>())?;
         let table = self.bytes(count.checked_mul(size_of::<V>())?)?;
         // SAFETY: aligned as a V, as many bytes as so many of them have, and nobody else's.
         let entries =
@@ -52,8 +58,7 @@ impl MemoryArena {
 
     /// The place of one value; `None` if there is no room.
     pub(crate) fn place<V>(&mut self) -> Option<&'static mut MaybeUninit<V>> {
-        let skipped = self.rest.as_ptr().align_offset(align_of::<V>());
-        self.bytes(skipped)?;
+        self.align(align_of::<V>())?;
         let place = self.bytes(size_of::<V>())?;
         // SAFETY: aligned as a V, of its size, nobody else's, and it may hold anything.
         Some(unsafe { &mut *place.as_mut_ptr().cast::<MaybeUninit<V>>() })

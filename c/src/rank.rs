@@ -11,7 +11,7 @@ use aldis_drivers::authenticated::{AuthKey, AuthenticatedNic};
 use aldis_drivers::discovery::{Discovery, DiscoverySetup, Entry, Overdue};
 use aldis_drivers::ethernet::{Config, Ethernet, EthernetMemory, PeerRow, are_sizes};
 use aldis_hal::cause::Malformed;
-use aldis_hal::{Cause, Cost, Epoch, PeerId, Platform};
+use aldis_hal::{Cause, Epoch, PeerId, Platform};
 use aldis_kernel::{Comm, Composite, Endpoint, Error, Scope, SizesError, StorageSizes};
 use aldis_protocols::Card;
 use aldis_protocols::card::CARD_BYTES_MAX;
@@ -31,9 +31,6 @@ pub(crate) type CEndpoint = Endpoint<'static, RankWire, CallbackPlatform>;
 
 /// The scope of a rank's requests.
 pub(crate) type CScope = Scope<'static, 'static, 'static, RankWire, CallbackPlatform>;
-
-/// The cost of messages by a network card, by which protocols are selected.
-const COST: Cost = Cost { overhead_ns: 5_000, latency_ns: 30_000, per_kib_ns: 2_000 };
 
 /// Messages of a rank to itself under way at a time.
 const LOOPBACK_FRAMES: usize = 4;
@@ -251,7 +248,9 @@ fn wire(
     let mut ring = || Some((arena.table(tables.ring_words, &0_u64)?, arena.table(lengths, &0_u16)?));
     let rings = [ring().ok_or(Trouble::Memory)?, ring().ok_or(Trouble::Memory)?];
     let memory = EthernetMemory::of_slices(rows, rings, tables.window, tables.message_bytes)?;
-    let ethernet = Ethernet::new(discovery, memory, Config { framing, ..Config::new(me, epoch, job, COST) })?;
+    let (cost, link) = config.pace();
+    let config = Config { framing, link, ..Config::new(me, epoch, job, cost) };
+    let ethernet = Ethernet::new(discovery, memory, config)?;
     Ok(Composite::new(itself, ethernet))
 }
 

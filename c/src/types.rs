@@ -4,7 +4,13 @@ use core::ffi::c_void;
 use core::time::Duration;
 
 use aldis_drivers::ethernet::{Framing, Udp};
+use aldis_drivers::serial;
+use aldis_hal::Cost;
 use aldis_kernel::StorageSizes;
+use aldis_protocols::reliable::LinkConfig;
+
+/// The cost of messages by a network card.
+const COST: Cost = Cost { overhead_ns: 5_000, latency_ns: 30_000, per_kib_ns: 2_000 };
 
 /// `aldis_card`: a network card by callbacks.
 #[repr(C)]
@@ -26,6 +32,18 @@ pub struct CardCallbacks {
     pub commit: Option<unsafe extern "C" fn(context: *mut c_void, len: usize)>,
 }
 
+/// `aldis_serial`: a serial line by callbacks.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct SerialCallbacks {
+    /// Handed to each call.
+    pub context: *mut c_void,
+    /// Takes what has come, up to so many bytes, and returns how many.
+    pub read: Option<unsafe extern "C" fn(context: *mut c_void, bytes: *mut u8, room: usize) -> usize>,
+    /// Gives what fits of so many bytes, and returns how many.
+    pub write: Option<unsafe extern "C" fn(context: *mut c_void, bytes: *const u8, count: usize) -> usize>,
+}
+
 /// `aldis_platform`: the machine by callbacks.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +60,8 @@ pub struct PlatformCallbacks {
 
 /// The flag of `aldis_config` for UDP.
 pub const UDP: u32 = 1;
+/// The flag of `aldis_config` for a wire on which a frame takes a tenth of a second.
+pub const SLOW: u32 = 2;
 
 /// `aldis_config`: a rank and the sizes of its tables; zero is the default.
 #[repr(C)]
@@ -53,7 +73,7 @@ pub struct RankConfig {
     pub rank: u32,
     /// Ranks of the job.
     pub size: u32,
-    /// [`UDP`], or none.
+    /// [`UDP`] and [`SLOW`], or none.
     pub flags: u32,
     /// Frames in flight each way with a peer.
     pub window: u32,
@@ -110,12 +130,17 @@ impl RankConfig {
             join_timeout_ns: if self.join_timeout_ns == 0 { 60_000_000_000 } else { self.join_timeout_ns },
             ..*self
         };
-        (rank < size && flags & !UDP == 0).then_some(filled)
+        (rank < size && flags & !(UDP | SLOW) == 0).then_some(filled)
     }
 
     /// The framing that the flags ask for.
     pub(crate) const fn framing(&self) -> Framing {
         if self.flags & UDP == 0 { Framing::Ethernet } else { Framing::Udp(Udp::of_rank(self.rank)) }
+    }
+
+    /// The cost of messages, by which protocols are selected, and how soon a frame is missed.
+    pub(crate) const fn pace(&self) -> (Cost, LinkConfig) {
+        if self.flags & SLOW == 0 { (COST, LinkConfig::DEFAULT) } else { (serial::COST, serial::LINK) }
     }
 
     /// The kernel's tables.

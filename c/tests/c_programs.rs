@@ -54,6 +54,15 @@ fn the_header_is_cpp_too() {
     good(&cc.arg(here("include/aldis.h")).output().unwrap());
 }
 
+/// All text of the sources in a folder.
+fn sources(folder: &Path) -> String {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let text = |path: PathBuf| {
+        if path.is_dir() { sources(&path) } else { std::fs::read_to_string(path).unwrap() }
+    };
+    entries.map(text).collect()
+}
+
 /// Each function of the header is one of the library's, and the other way round; but the one that
 /// the firmware brings.
 #[test]
@@ -72,8 +81,7 @@ fn header_and_library_have_the_same_functions() {
         names
     };
     let header = std::fs::read_to_string(here("include/aldis.h")).unwrap();
-    let source = std::fs::read_to_string(here("src/calls.rs")).unwrap();
-    let (mut declared, made) = (names(&header, "aldis_"), names(&source, "extern \"C\" fn"));
+    let (mut declared, made) = (names(&header, "aldis_"), names(&sources(&here("src")), "extern \"C\" fn"));
     declared.retain(|name| name != "aldis_panic");
     assert_eq!(declared, made);
 }

@@ -98,6 +98,11 @@ impl CableBoard {
             reserve: Some(reserve),
             commit: Some(commit),
         };
+        self.init_on(config, &card)
+    }
+
+    /// Joins by another card than the cable.
+    pub(crate) fn init_on(&mut self, config: &RankConfig, card: &CardCallbacks) -> i32 {
         let platform = PlatformCallbacks {
             context: (&raw mut *self.start).cast(),
             now_ns: Some(now_ns),
@@ -109,9 +114,7 @@ impl CableBoard {
         assert!(bytes > 0);
         self.memory = vec![u64::MAX; bytes.div_ceil(8)];
         // SAFETY: as above.
-        unsafe {
-            aldis_init(self.memory.as_mut_ptr().cast(), bytes, config, &card, &platform, &mut self.rank)
-        }
+        unsafe { aldis_init(self.memory.as_mut_ptr().cast(), bytes, config, card, &platform, &mut self.rank) }
     }
 
     pub(crate) fn last_error(&self) -> String {
