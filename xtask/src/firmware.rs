@@ -94,8 +94,11 @@ fn build(workspace: &Workspace, targets: &[&str], how: &str, with_defmt: &[&str]
     let some: Vec<&Toolchain> = some.map(|(_, toolchain)| toolchain).collect();
     for (first, others) in toolchain::groups(&some) {
         let mut cargo = first.cargo_for(&others, how);
-        let packages = CRATES.into_iter().chain([C_INTERFACE]);
+        let packages = CRATES.into_iter().chain(is_check.then_some(C_INTERFACE));
         shell::run(cargo.args(packages.flat_map(|name| ["-p", name])))?;
+        if !is_check {
+            shell::run(&mut first.cargo_static(&others, C_INTERFACE))?;
+        }
     }
     let some = toolchains.iter().filter(|(target, _)| with_defmt.contains(target));
     let some: Vec<&Toolchain> = some.map(|(_, toolchain)| toolchain).collect();

@@ -1,4 +1,4 @@
-//! `cargo xtask board`: the images of `tests/board`.
+//! `cargo xtask board`: the images of `tests/board`, and of its counterpart in C.
 
 use std::path::{Path, PathBuf};
 
@@ -8,6 +8,8 @@ use aldis_shell::toolchain::{self, Finder, FoundToolchain, Toolchain};
 use aldis_shell::workspace::Workspace;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
+
+use crate::c_image::{self, CBoard};
 
 const PACKAGE: &str = "aldis-board";
 
@@ -20,6 +22,12 @@ pub(crate) enum Arch {
     Riscv64,
     #[value(name = "cortex-m")]
     CortexM,
+    /// A rank in C
+    #[value(name = "aarch64-c")]
+    Aarch64C,
+    /// A rank in C
+    #[value(name = "cortex-m-c")]
+    CortexMC,
 }
 
 impl Arch {
@@ -27,28 +35,42 @@ impl Arch {
     pub(crate) const fn target(self) -> &'static str {
         match self {
             Self::X86_64 => "x86_64-unknown-none",
-            Self::Aarch64 => "aarch64-unknown-none",
+            Self::Aarch64 | Self::Aarch64C => "aarch64-unknown-none",
             Self::Riscv64 => "riscv64gc-unknown-none-elf",
-            Self::CortexM => "thumbv7em-none-eabihf",
+            Self::CortexM | Self::CortexMC => "thumbv7em-none-eabihf",
         }
     }
 
     /// Returns true if the step `size` measures an image for its target, with a core as it ships.
     const fn is_measured(self) -> bool {
-        matches!(self, Self::Riscv64 | Self::CortexM)
+        matches!(self, Self::Riscv64 | Self::CortexM | Self::CortexMC)
     }
 
     /// Returns true if its image logs by defmt.
     const fn has_defmt(self) -> bool {
         matches!(self, Self::CortexM)
     }
+
+    /// The board of an image in C.
+    const fn c_board(self) -> Option<CBoard> {
+        match self {
+            Self::Aarch64C => Some(c_image::VIRT),
+            Self::CortexMC => Some(c_image::MPS2),
+            Self::X86_64 | Self::Aarch64 | Self::Riscv64 | Self::CortexM => None,
+        }
+    }
+
+    /// The compiler beside Rust's that its image needs, if that is not installed here.
+    pub(crate) fn missing_compiler(self) -> Option<Outcome> {
+        self.c_board().and_then(|_| c_image::missing())
+    }
 }
 
-/// Builds the firmware images that run the rank programs on emulated boards, and says where they
-/// are.
+/// Builds the firmware images that run the rank programs on emulated boards, in Rust and in C, and
+/// says where they are.
 #[derive(Args)]
 pub struct BoardCommand {
-    /// For these architectures only
+    /// For these architectures only; all that there are compilers for, if left out
     #[arg(value_enum)]
     archs: Vec<Arch>,
 }
@@ -56,7 +78,10 @@ pub struct BoardCommand {
 impl BoardCommand {
     pub(crate) fn run(self) -> Result<()> {
         let workspace = Workspace::members()?;
-        let archs = if self.archs.is_empty() { Arch::value_variants().to_vec() } else { self.archs };
+        let mut archs = self.archs;
+        if archs.is_empty() {
+            archs.extend(Arch::value_variants().iter().filter(|arch| arch.missing_compiler().is_none()));
+        }
         for image in build(&workspace, &archs)? {
             println!("{}", image.display());
         }
@@ -80,12 +105,17 @@ pub(crate) fn build(workspace: &Workspace, archs: &[Arch]) -> Result<Vec<PathBuf
     // What one of the targets of a run of cargo asks of a package, all of them get: the targets
     // with defmt are built apart.
     for has_defmt in [false, true] {
-        let some = archs.iter().zip(&built).filter(|(arch, _)| arch.has_defmt() == has_defmt);
+        let some = archs.iter().zip(&built);
+        let some = some.filter(|(arch, _)| arch.c_board().is_none() && arch.has_defmt() == has_defmt);
         let some: Vec<(&Toolchain, &Path)> =
             some.map(|(_, (toolchain, linker))| (toolchain, linker.as_path())).collect();
         link(&some)?;
     }
-    Ok(built.iter().map(|(toolchain, _)| toolchain.artifacts().join(PACKAGE)).collect())
+    let image = |(arch, (toolchain, linker)): (&Arch, &(Toolchain, PathBuf))| match arch.c_board() {
+        Some(board) => board.link(toolchain, linker),
+        None => Ok(toolchain.artifacts().join(PACKAGE)),
+    };
+    archs.iter().zip(&built).map(image).collect()
 }
 
 /// Builds images that have the same features.
@@ -111,19 +141,28 @@ enum Tools {
 
 fn tools(workspace: &Workspace, archs: &[Arch]) -> Result<Vec<Tools>> {
     let finder = Finder::new(workspace)?;
-    let (measured, others): (Vec<Arch>, Vec<Arch>) = archs.iter().partition(|arch| arch.is_measured());
-    let targets = |archs: &[Arch]| archs.iter().map(|arch| arch.target()).collect::<Vec<_>>();
-    let found = finder.find_all(&targets(&measured))?;
-    let found = found.into_iter().chain(finder.find_all_to_emulate(&targets(&others))?);
-    let mut found: Vec<_> = measured.iter().chain(&others).zip(found).collect();
+    let mut found: Vec<(&Arch, FoundToolchain)> = Vec::new();
+    // An image in Rust and one in C may have the same target, which is asked for once at a time.
+    for is_c in [false, true] {
+        let some = archs.iter().filter(|arch| arch.c_board().is_some() == is_c);
+        let (measured, others): (Vec<&Arch>, Vec<&Arch>) = some.partition(|arch| arch.is_measured());
+        let targets = |archs: &[&Arch]| archs.iter().map(|arch| arch.target()).collect::<Vec<_>>();
+        let these = finder.find_all(&targets(&measured))?;
+        let these = these.into_iter().chain(finder.find_all_to_emulate(&targets(&others))?);
+        found.extend(measured.into_iter().chain(others).zip(these));
+    }
     // In the order in which they were asked for.
     found.sort_by_key(|(arch, _)| archs.iter().position(|asked| asked == *arch));
-    Ok(found.into_iter().map(|(arch, found)| Tools::of(arch.target(), found)).collect())
+    Ok(found.into_iter().map(|(arch, found)| Tools::of(*arch, found)).collect())
 }
 
 impl Tools {
-    fn of(target: &str, found: FoundToolchain) -> Self {
+    fn of(arch: Arch, found: FoundToolchain) -> Self {
+        let target = arch.target();
         let missing = |why: String, enable: String| Self::Missing { why, enable };
+        if let Some(Outcome::Skipped { why, enable }) = arch.missing_compiler() {
+            return missing(why, enable);
+        }
         let toolchain = match found {
             FoundToolchain::Toolchain(toolchain) if toolchain.is_bare() => toolchain,
             FoundToolchain::Toolchain(_) => {

@@ -16,6 +16,7 @@
 
 pub mod bench;
 pub mod board;
+mod c_image;
 pub mod conformance;
 pub mod demo;
 pub mod endian;

@@ -337,6 +337,14 @@ impl Toolchain {
         command
     }
 
+    /// Returns a cargo command like [`cargo_for`](Self::cargo_for) that builds a package as a
+    /// static library alone: it is optimised as a whole, which one that Rust links too is not.
+    pub fn cargo_static(&self, others: &[&Self], package: &str) -> Command {
+        let mut command = self.cargo_for(others, "rustc");
+        command.args(["-p", package, "--crate-type", "staticlib"]);
+        command
+    }
+
     /// [`cargo`](Self::cargo) with another profile.
     pub fn cargo_with(&self, subcommand: &str, profile: &str) -> Command {
         let mut command = workspace::cargo();

@@ -22,6 +22,12 @@ pub(crate) enum Arch {
     Riscv64,
     /// A microcontroller: Cortex-M4 on the MPS2 board (AN386)
     CortexM,
+    /// The `virt` board again, with a rank in C that has the program heat
+    #[value(name = "aarch64-c")]
+    Aarch64C,
+    /// The microcontroller again, with a rank in C that has the program heat
+    #[value(name = "cortex-m-c")]
+    CortexMC,
     /// A Linux process of this machine
     Host,
 }
@@ -37,6 +43,8 @@ impl Arch {
             Self::Aarch64 => "aarch64",
             Self::Riscv64 => "riscv64",
             Self::CortexM => "cortex-m",
+            Self::Aarch64C => "aarch64-c",
+            Self::CortexMC => "cortex-m-c",
             Self::Host => "host",
         }
     }
@@ -45,13 +53,23 @@ impl Arch {
         Self::value_variants().iter().map(|arch| arch.name()).collect::<Vec<_>>().join(", ")
     }
 
-    const fn emulator(self) -> Option<Emulator> {
+    /// The architecture whose emulator, board and devices it has; a rank in C has those of one in
+    /// Rust.
+    const fn machine(self) -> Self {
         match self {
+            Self::Aarch64C => Self::Aarch64,
+            Self::CortexMC => Self::CortexM,
+            other => other,
+        }
+    }
+
+    const fn emulator(self) -> Option<Emulator> {
+        match self.machine() {
             Self::X86_64 => Some(("qemu-system-x86_64", "qemu-system-x86")),
             Self::Aarch64 => Some(("qemu-system-aarch64", "qemu-system-arm")),
             Self::CortexM => Some(("qemu-system-arm", "qemu-system-arm")),
             Self::Riscv64 => Some(("qemu-system-riscv64", "qemu-system-misc")),
-            Self::Host => None,
+            _ => None,
         }
     }
 
@@ -62,24 +80,29 @@ impl Arch {
             Self::Aarch64 => Some(board::Arch::Aarch64),
             Self::Riscv64 => Some(board::Arch::Riscv64),
             Self::CortexM => Some(board::Arch::CortexM),
+            Self::Aarch64C => Some(board::Arch::Aarch64C),
+            Self::CortexMC => Some(board::Arch::CortexMC),
             Self::Host => None,
         }
     }
 
-    /// The emulator, if it is not installed here.
+    /// The emulator, or the compiler of its image, if it is not installed here.
     pub(crate) fn missing(self) -> Option<Outcome> {
         let (program, package) = self.emulator()?;
-        (!shell::has(program)).then(|| Outcome::Skipped {
-            why: format!("no {program}"),
-            enable: format!("apt-get install {package}"),
-        })
+        if shell::has(program) {
+            return self.image().and_then(board::Arch::missing_compiler);
+        }
+        Some(Outcome::Skipped { why: format!("no {program}"), enable: format!("apt-get install {package}") })
     }
 
     /// The reason why a rank of this kind cannot stand on such a link, if it cannot.
     pub(super) const fn refuses(self, link: EmulatorLink) -> Option<&'static str> {
         match (self, link) {
-            (Self::CortexM, link) if !matches!(link, EmulatorLink::Serial) => {
+            (Self::CortexM | Self::CortexMC, link) if !matches!(link, EmulatorLink::Serial) => {
                 Some("the microcontroller has a serial line only: --link serial")
+            }
+            (Self::Aarch64C, EmulatorLink::Serial | EmulatorLink::Ivshmem) => {
+                Some("the board in C has network cards only: --link virtio-net, e1000e or e1000")
             }
             (Self::Host, EmulatorLink::Ivshmem) => {
                 Some("Linux processes stand on the switch, which --link ivshmem does not have")
@@ -109,6 +132,7 @@ pub(super) struct RankPlace<'a> {
 
 /// The command that starts a rank.
 pub(super) fn command(arch: Arch, place: &RankPlace<'_>) -> Command {
+    let arch = arch.machine();
     let Some((emulator, _)) = arch.emulator() else {
         let mut host = Command::new(place.program);
         host.arg(place.folder).args(place.words.split(' '));
@@ -158,7 +182,7 @@ fn board(qemu: &mut Command, arch: Arch) {
         Arch::CortexM => {
             qemu.args(["-M", "mps2-an386", "-cpu", "cortex-m4"]);
         }
-        Arch::Host => {}
+        _ => {}
     }
     // A second processor that could be plugged in makes atomic operations atomic to other processes
     // too.
@@ -230,6 +254,18 @@ mod tests {
             let line = line(arch, EmulatorLink::Ivshmem);
             assert!(line.contains("-smp 1,maxcpus=2") && line.contains("mem-path=/d/memory"), "{line}");
         }
+    }
+
+    #[test]
+    fn a_rank_in_c_has_the_machine_of_one_in_rust() {
+        for (c, rust, link) in [
+            (Arch::Aarch64C, Arch::Aarch64, EmulatorLink::E1000e),
+            (Arch::CortexMC, Arch::CortexM, EmulatorLink::Serial),
+        ] {
+            assert_eq!((line(c, link), c.refuses(link)), (line(rust, link), None));
+        }
+        assert!(Arch::Aarch64C.refuses(EmulatorLink::Serial).is_some());
+        assert!(Arch::CortexMC.refuses(EmulatorLink::VirtioNet).is_some());
     }
 
     #[test]
