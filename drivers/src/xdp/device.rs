@@ -100,8 +100,9 @@ pub struct XdpRings<M, const CHUNKS: usize> {
 
 impl<M: RegionMemory, const CHUNKS: usize> XdpRings<M, CHUNKS> {
     /// The rings of a socket that was set up just now, and has the area registered: as many chunks
-    /// as the fill ring has entries are handed to the system for frames that come, and the others
-    /// are to send from.
+    /// as the receive ring has entries are handed to the system for frames that come, and the
+    /// others are to send from. The fill ring has twice as many entries, since the system may hand
+    /// over a frame before it says that it has taken the entry of its chunk.
     ///
     /// # Errors
     /// [`Cause::Full`] if a ring does not lie in its memory, or the area is too short for the
@@ -109,9 +110,9 @@ impl<M: RegionMemory, const CHUNKS: usize> XdpRings<M, CHUNKS> {
     pub fn new(area: XdpArea<M>, rings: XdpRingSet<M>) -> Result<Self, Cause> {
         let too_short = Cause::Full(Resource::DeviceMemory);
         let XdpRingSet { receive, transmit, fill, completion } = rings;
-        let fits = receive.entries == fill.entries
+        let fits = receive.entries.checked_mul(2) == Some(fill.entries)
             && transmit.entries == completion.entries
-            && u64::from(fill.entries) + u64::from(transmit.entries) == CHUNKS as u64
+            && u64::from(receive.entries) + u64::from(transmit.entries) == CHUNKS as u64
             && area.chunk_bytes > HEADROOM_BYTES;
         if !fits {
             return Err(Cause::Unsupported);
@@ -120,7 +121,7 @@ impl<M: RegionMemory, const CHUNKS: usize> XdpRings<M, CHUNKS> {
         if need.is_none_or(|need| need > area.memory.bytes() as u64) {
             return Err(too_short);
         }
-        let first_to_send = fill.entries;
+        let first_to_send = receive.entries;
         let receive = RingSide::new(receive, XdpRing::Receive, RingEnd::Consumer).ok_or(too_short)?;
         let transmit = RingSide::new(transmit, XdpRing::Transmit, RingEnd::Producer).ok_or(too_short)?;
         let fill = RingSide::new(fill, XdpRing::Fill, RingEnd::Producer).ok_or(too_short)?;
@@ -241,11 +242,10 @@ impl<M: RegionMemory, const CHUNKS: usize> XdpRings<M, CHUNKS> {
             self.refill(chunk)?;
         }
         if self.receive.progress.seen() == 0 || self.fill.progress.unpublished() >= FILL_BATCH {
-            self.fill.publish();
-        }
-        if self.receive.progress.seen() == 0 {
-            // What sleeps until there is a frame takes one that is not published for unread.
+            // Each chunk that the system gets finds an entry of the receive ring; and a program
+            // that sleeps until there is a frame would be woken by one that it has read.
             self.receive.publish();
+            self.fill.publish();
         }
         if self.receive.usable()? == 0 {
             return Ok(None);
@@ -267,7 +267,7 @@ impl<M: RegionMemory, const CHUNKS: usize> XdpRings<M, CHUNKS> {
     fn refill(&mut self, chunk: u16) -> Result<(), XdpFault> {
         let address = self.area.address(chunk);
         let no_room = XdpFault::Frame { ring: XdpRing::Fill, address, length: 0 };
-        // There are as many entries as chunks for frames that come.
+        // There are twice as many entries as chunks for frames that come.
         if self.fill.usable()? == 0 || !self.chunks.hand(chunk, ChunkOwner::Program, ChunkOwner::Fill) {
             return Err(no_room);
         }

@@ -141,7 +141,7 @@ impl System {
             area: TestMemory::new(CHUNKS * CHUNK_BYTES as usize),
             receive: SystemRing::new(FILL, 16),
             transmit: SystemRing::new(SEND, 16),
-            fill: SystemRing::new(FILL, 8),
+            fill: SystemRing::new(2 * FILL, 8),
             completion: SystemRing::new(SEND, 8),
         }
     }
@@ -222,6 +222,25 @@ fn a_burst_is_bounded_by_chunks_and_none_is_lost_afterwards() {
     assert!(card.is_drained() && card.fault().is_none() && system.is_guarded());
 }
 
+/// The system hands over the frames of a batch before it says which entries it has taken for them.
+#[test]
+fn a_system_that_says_late_what_it_has_taken_is_waited_for() {
+    let system = System::new();
+    let mut card = system.card();
+    for round in 0..10_u8 {
+        let taken = system.fill.consumer();
+        for number in 0..FILL as u8 {
+            assert!(system.deliver(&[round, number]));
+        }
+        let now = system.fill.consumer();
+        system.fill.memory.write(LAYOUT.consumer_at, taken);
+        assert!((0..FILL as u8).all(|number| card.receive().unwrap() == [round, number]));
+        assert!(card.receive().is_none() && card.fault().is_none(), "{:?}", card.fault());
+        system.fill.memory.write(LAYOUT.consumer_at, now);
+    }
+    assert!(system.is_guarded());
+}
+
 #[test]
 fn a_frame_that_is_not_sent_leaves_its_chunk_free() {
     let system = System::new();
@@ -268,10 +287,10 @@ fn memory_that_does_not_fit_is_refused() {
     assert_eq!(refused(|_, rings| rings.completion.layout.entries_at += 4), too_short);
     assert_eq!(refused(|_, rings| rings.fill.layout.producer_at = 2), too_short);
     assert_eq!(refused(|_, rings| rings.transmit.layout.flags_at = usize::MAX - 3), too_short);
-    assert_eq!(refused(|_, rings| rings.fill.entries = 4), Some(Cause::Unsupported));
+    assert_eq!(refused(|_, rings| rings.fill.entries = FILL), Some(Cause::Unsupported));
     assert_eq!(refused(|area, _| area.chunk_bytes = HEADROOM_BYTES), Some(Cause::Unsupported));
     let no_power_of_two = refused(|_, rings| {
-        (rings.receive.entries, rings.fill.entries) = (7, 7);
+        (rings.receive.entries, rings.fill.entries) = (7, 14);
         (rings.transmit.entries, rings.completion.entries) = (5, 5);
     });
     assert_eq!(no_power_of_two, too_short);
@@ -298,13 +317,11 @@ fn a_system_that_lies_is_left_alone() {
     assert_eq!(fault_of(|_| {}), None);
     let index = |ring, index, own| Some(XdpFault::Index { ring, index, own });
     let producer = |ring: SystemRing, index: u32| ring.memory.write(LAYOUT.producer_at, index);
-    let consumer = |ring: SystemRing, index: u32| ring.memory.write(LAYOUT.consumer_at, index);
     assert_eq!(fault_of(|system| producer(system.receive, 10)), index(XdpRing::Receive, 10, 1));
     assert_eq!(fault_of(|system| producer(system.receive, 0)), index(XdpRing::Receive, 0, 1));
     assert_eq!(fault_of(|system| producer(system.completion, 5)), index(XdpRing::Completion, 5, 0));
     let max = u32::MAX;
     assert_eq!(fault_of(|system| producer(system.completion, max)), index(XdpRing::Completion, max, 0));
-    assert_eq!(fault_of(|system| consumer(system.fill, max)), index(XdpRing::Fill, max, FILL));
     let frame = |ring, address, length| Some(XdpFault::Frame { ring, address, length });
     let chunk = u64::from(CHUNK_BYTES);
     // A chunk to send from, one behind the area, far away.
@@ -331,6 +348,20 @@ fn a_system_that_lies_is_left_alone() {
     let sent = u64::from(CHUNKS as u32 - 1) * chunk;
     let twice = |system: System| (0..2).for_each(|_| system.completion.put(sent, 0));
     assert_eq!(fault_of(twice), frame(XdpRing::Completion, sent, 0));
+}
+
+#[test]
+fn a_system_that_takes_more_room_than_there_is_is_left_alone() {
+    let system = System::new();
+    let mut card = system.card();
+    for _ in 0..=FILL {
+        assert!(system.deliver(b"frame") && card.receive().is_some());
+    }
+    // All entries that were seen to be free are used now.
+    system.fill.memory.write(LAYOUT.consumer_at, u32::MAX);
+    assert!(card.receive().is_none());
+    let fault = XdpFault::Index { ring: XdpRing::Fill, index: u32::MAX, own: 2 * FILL };
+    assert_eq!(card.fault(), Some(fault));
 }
 
 #[test]

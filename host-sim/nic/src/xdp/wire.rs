@@ -200,7 +200,7 @@ fn share_memory(socket: &OwnedFd, chunk_bytes: u32) -> Result<XdpRings<RegionMap
     let rings = XdpRingSet {
         receive: map_ring(socket, XdpRingKind::Receive, RECEIVE)?,
         transmit: map_ring(socket, XdpRingKind::Transmit, TRANSMIT)?,
-        fill: map_ring(socket, XdpRingKind::Fill, RECEIVE)?,
+        fill: map_ring(socket, XdpRingKind::Fill, 2 * RECEIVE)?,
         completion: map_ring(socket, XdpRingKind::Completion, TRANSMIT)?,
     };
     let shared = XdpRings::new(XdpArea { memory, chunk_bytes }, rings);
