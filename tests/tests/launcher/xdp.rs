@@ -8,6 +8,11 @@ use aldis_kit::network::{CABLE, HOSTS, NetworkOwner};
 
 use crate::harness::{Ended, Job, RANK, launch, program};
 
+/// A bridge, and a cable to it for each of four ranks.
+const BRIDGE: &str = "ip link add br0 type bridge; ip link set br0 up; \
+                      for rank in 0 1 2 3; do ip link add v$rank type veth peer name p$rank; \
+                      ip link set p$rank master br0 up; ip link set v$rank up; done";
+
 /// Starts a job in a network of this layout.
 fn begin(layout: &str, options: &str, behaviour: &str) -> Job {
     let job = NetworkOwner::Root.command(layout, program("aldis-run"));
@@ -38,6 +43,7 @@ fn xdp_ranks_exchange_messages_over_a_cable() {
         (CABLE, "-n 2 --transport ethernet --nic xdp:v%r,udp,mac=interface"),
         (CABLE, "-n 2 --transport ethernet --nic xdp:v%r,generic"),
         (&long, "-n 2 --transport ethernet --nic xdp:v%r,native,copy"),
+        (BRIDGE, "-n 4 --transport ethernet --nic xdp:v%r"),
         (HOSTS, "-n 2 --host netns:left:1,netns:right:1 --transport shm-ethernet --nic xdp:eth0"),
     ] {
         let ended = run(layout, options, "levels");
