@@ -96,9 +96,9 @@ fn build(workspace: &Workspace, targets: &[&str], how: &str, with_defmt: &[&str]
         let mut cargo = first.cargo_for(&others, how);
         let packages = CRATES.into_iter().chain(is_check.then_some(C_INTERFACE));
         shell::run(cargo.args(packages.flat_map(|name| ["-p", name])))?;
-        if !is_check {
-            shell::run(&mut first.cargo_static(&others, C_INTERFACE))?;
-        }
+    }
+    for toolchain in some.iter().filter(|_| !is_check) {
+        shell::run(&mut toolchain.cargo_static(C_INTERFACE))?;
     }
     let some = toolchains.iter().filter(|(target, _)| with_defmt.contains(target));
     let some: Vec<&Toolchain> = some.map(|(_, toolchain)| toolchain).collect();

@@ -72,7 +72,7 @@ pub(crate) fn missing() -> Option<Outcome> {
 impl CBoard {
     /// Builds the library and the image, and says where the image is.
     pub(crate) fn link(&self, toolchain: &Toolchain, linker: &Path) -> Result<PathBuf> {
-        let mut library = toolchain.cargo_static(&[], "aldis-c");
+        let mut library = toolchain.cargo_static("aldis-c");
         // It links nothing; but what is built for another linker is built anew.
         shell::run(library.args(self.library).env(toolchain.variable("LINKER"), linker))?;
         let c = workspace::checkout().join("c");

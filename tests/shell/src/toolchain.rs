@@ -337,10 +337,10 @@ impl Toolchain {
         command
     }
 
-    /// Returns a cargo command like [`cargo_for`](Self::cargo_for) that builds a package as a
-    /// static library alone: it is optimised as a whole, which one that Rust links too is not.
-    pub fn cargo_static(&self, others: &[&Self], package: &str) -> Command {
-        let mut command = self.cargo_for(others, "rustc");
+    /// A cargo command that builds a package as a static library alone: it is optimised as a whole,
+    /// which one that Rust links too is not. Cargo takes such an order for one target at a time.
+    pub fn cargo_static(&self, package: &str) -> Command {
+        let mut command = self.cargo("rustc");
         command.args(["-p", package, "--crate-type", "staticlib"]);
         command
     }
