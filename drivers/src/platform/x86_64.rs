@@ -46,8 +46,9 @@ const HAS_RDRAND: u32 = 1 << 30;
 /// 7.3.17.1.
 const RDRAND_TRIES: u32 = 10;
 
-/// The time-stamp counter as a platform.
-#[derive(Debug)]
+/// The time-stamp counter as a platform. A clone is for another core of the machine, whose counter
+/// began at the same time.
+#[derive(Clone, Debug)]
 pub struct Tsc {
     scale: Scale,
     seed: u64,

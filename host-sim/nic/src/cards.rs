@@ -80,7 +80,7 @@ impl fmt::Display for CardsChoice {
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a process has one, and asks it for every frame")]
 pub enum RankNic {
-    /// One card.
+    /// A card alone.
     Single(CardNic),
     /// Two.
     Bonded(Box<CardPair>),

@@ -21,9 +21,12 @@
 //! | `any_wire` | the way to other ranks, whichever it is |
 //! | `devices` | the network card and the shared memory, found |
 //! | `shared` | a job over shared memory: inboxes, cards, lanes |
+//! | `cores` | a job of the board's own cores: started, introduced, and told of at the end |
 //! | `wire` | a job over frames: the ranks find each other, and connect |
 //! | `memory` | every byte that a rank works in |
 //! | `dtb` | the flattened device tree: command line, seed, what a hart can do |
+//! | `mapped` | registers at fixed addresses |
+//! | `serial_card` | a serial line on a PCI card |
 //! | `uart` | the 16550 of PCs and of most other boards |
 //!
 //! A new board is a module in `arch` that implements `Machine`, with boot code and a linker script;
@@ -37,16 +40,20 @@ mod any_nic;
 mod any_wire;
 #[cfg(target_os = "none")]
 mod arch;
+#[cfg(all(target_os = "none", not(target_arch = "arm")))]
+mod cores;
 #[cfg(target_os = "none")]
 mod devices;
 #[cfg(any(all(target_os = "none", any(target_arch = "aarch64", target_arch = "riscv64")), test))]
 mod dtb;
-#[cfg(all(target_os = "none", any(target_arch = "aarch64", target_arch = "riscv64")))]
+#[cfg(all(target_os = "none", not(target_arch = "arm")))]
 mod mapped;
 #[cfg(target_os = "none")]
 mod memory;
 #[cfg(target_os = "none")]
 mod rank;
+#[cfg(all(target_os = "none", any(target_arch = "aarch64", target_arch = "riscv64")))]
+mod serial_card;
 #[cfg(target_os = "none")]
 mod shared;
 #[cfg(all(target_os = "none", not(target_arch = "arm")))]

@@ -1,4 +1,5 @@
-//! This module holds `unsafe` code: the one flag that makes a static value hand itself out once.
+//! This module holds `unsafe` code: the one flag that makes a static value hand itself out once,
+//! and lanes that may pass between cores before they are used.
 //!
 //! Every byte that a rank works in but its stack, sized here. All of it is zero at first, so that
 //! it takes no room in an image.
@@ -9,6 +10,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use aldis_drivers::discovery::Entry;
 use aldis_drivers::ethernet::{EthernetStorage, Framing, Udp};
 use aldis_drivers::serial::SerialStorage;
+#[cfg(not(target_arch = "arm"))]
+use aldis_drivers::shm::Cores;
 use aldis_drivers::shm::{Geometry, Lane};
 use aldis_drivers::{authenticated, e1000e, virtio};
 use aldis_programs::{MESSAGE_BYTES, WINDOW};
@@ -16,11 +19,14 @@ use aldis_programs::{MESSAGE_BYTES, WINDOW};
 /// Ranks of the largest job.
 pub(crate) const RANKS: usize = 8;
 
-aldis_kernel::storage! {
-    /// The kernel's tables: 64 requests, 16 envelopes and 4 blocks of 1 KiB for each rank.
-    pub(crate) static STORAGE: peers = RANKS, requests = 64, communicators = 8,
-        envelopes = 16, blocks = 4, block_bytes = 1024, pooled = 4, bins = 64
-}
+/// Cores of a board that can be ranks of one job; a microcontroller has one.
+pub(crate) const CORES: usize = if cfg!(target_arch = "arm") { 1 } else { 4 };
+
+/// The kernel's tables of a core: 64 requests, 16 envelopes and 4 blocks of 1 KiB for each rank.
+type CoreStorage = aldis_kernel::storage_type!(RANKS, 64, 8, 16, 4, 1024, 4, 64);
+
+/// The kernel's tables of each core.
+pub(crate) static STORAGE: [CoreStorage; CORES] = [const { CoreStorage::new() }; CORES];
 
 /// Bytes of the longest message of a rank to itself.
 pub(crate) const FRAME_BYTES: u32 = 1096;
@@ -28,8 +34,9 @@ pub(crate) const FRAME_BYTES: u32 = 1096;
 const FRAMES: usize = 8;
 const FRAMES_BYTES: usize = FRAMES * (FRAME_BYTES as usize + 16);
 
-/// Memory of the loopback.
-pub(crate) static LOOPBACK: Once<[u8; FRAMES_BYTES]> = Once::new([0; FRAMES_BYTES]);
+/// Memory of each core's loopback.
+pub(crate) static LOOPBACK: [Once<[u8; FRAMES_BYTES]>; CORES] =
+    [const { Once::new([0; FRAMES_BYTES]) }; CORES];
 
 /// The cards of all ranks.
 pub(crate) static CARDS: Once<[Entry; RANKS]> = Once::new([Entry::EMPTY; RANKS]);
@@ -60,7 +67,28 @@ pub(crate) const fn inbox(ranks: u32) -> Geometry {
 }
 
 /// The lanes to and from the other ranks there.
-pub(crate) static LANES: Once<[Lane; RANKS]> = Once::new([const { Lane::EMPTY }; RANKS]);
+pub(crate) static LANES: Once<EmptyLanes<RANKS>> = Once::new(EmptyLanes::NEW);
+
+/// Lanes that no transport has yet.
+pub(crate) struct EmptyLanes<const N: usize>(pub(crate) [Lane; N]);
+
+impl<const N: usize> EmptyLanes<N> {
+    const NEW: Self = Self([const { Lane::EMPTY }; N]);
+}
+
+// SAFETY: an empty lane leads nowhere, whichever core it is used on; what opens it is a transport,
+// which then has it.
+unsafe impl<const N: usize> Send for EmptyLanes<N> {}
+
+/// The inboxes of all cores of a board.
+#[cfg(not(target_arch = "arm"))]
+const CORE_RINGS_BYTES: usize = Cores::memory_bytes(&inbox(CORES as u32));
+#[cfg(not(target_arch = "arm"))]
+pub(crate) static CORE_RINGS: Once<[u8; CORE_RINGS_BYTES]> = Once::new([0; CORE_RINGS_BYTES]);
+
+/// The lanes between them.
+#[cfg(not(target_arch = "arm"))]
+pub(crate) static CORE_LANES: Once<EmptyLanes<{ CORES * CORES }>> = Once::new(EmptyLanes::NEW);
 
 /// Frames on the serial line.
 pub(crate) static LINE: Once<SerialStorage<FRAME>> = Once::new(SerialStorage::new());
@@ -71,9 +99,9 @@ pub(crate) struct Once<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: `take` hands out one reference, once, and an image runs on one core: nothing ever passes
-// between threads.
-unsafe impl<T> Sync for Once<T> {}
+// SAFETY: `take` hands out one reference, once, to whichever core asks first: so the value passes
+// from one to another, which `Send` allows, and is never shared.
+unsafe impl<T: Send> Sync for Once<T> {}
 
 impl<T> Once<T> {
     pub(crate) const fn new(value: T) -> Self {

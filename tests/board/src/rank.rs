@@ -13,6 +13,8 @@ use aldis_programs::{Link, OptionError, Options, ProgramFailure, give_verdict, r
 use crate::any_nic::AnyNic;
 use crate::any_wire::AnyWire;
 use crate::arch::{self, Machine};
+#[cfg(not(target_arch = "arm"))]
+use crate::cores;
 use crate::{devices, memory, shared, wire};
 
 /// The reason why a rank does not come to run its program.
@@ -29,6 +31,12 @@ pub(crate) enum Trouble {
     Overdue(Overdue),
     /// A rank is missing.
     Absent(PeerId, Cause),
+    /// The board has no core of this number, or it does not start.
+    #[cfg(not(target_arch = "arm"))]
+    NoCore(u32),
+    /// A core that was started has failed, or does not end.
+    #[cfg(not(target_arch = "arm"))]
+    Core(u32),
 }
 
 impl fmt::Display for Trouble {
@@ -40,6 +48,10 @@ impl fmt::Display for Trouble {
             Self::Kernel(error) => error.fmt(f),
             Self::Overdue(report) => report.fmt(f),
             Self::Absent(peer, cause) => write!(f, "rank {} does not appear: {cause}", peer.0),
+            #[cfg(not(target_arch = "arm"))]
+            Self::NoCore(core) => write!(f, "core {core} does not start: the board has fewer, or one only"),
+            #[cfg(not(target_arch = "arm"))]
+            Self::Core(core) => write!(f, "core {core} has failed, or has not ended"),
         }
     }
 }
@@ -96,9 +108,13 @@ fn play<M: Machine>(machine: &mut M) -> Result<Result<(), ProgramFailure>, Troub
             wire::join(&options, nic, pace, clock)?
         }
         Link::Ivshmem => shared::join(&options, &devices::shared_memory(machine)?, clock)?,
+        #[cfg(target_arch = "arm")]
+        Link::Cores => return Err(Trouble::Missing("second core")),
+        #[cfg(not(target_arch = "arm"))]
+        Link::Cores => cores::join(&options, machine, clock)?,
         Link::Nic => return Err(Trouble::Missing("network card of its own")),
     };
-    Ok(job(&options, &mut endpoint))
+    job(&options, &mut endpoint)
 }
 
 /// The error of a rank that wants more memory than there is.
@@ -117,27 +133,40 @@ pub(crate) type Wire<N> = Composite<Loopback<'static>, AnyWire<N>>;
 pub(crate) type BoardEndpoint<N, P> = Endpoint<'static, Wire<N>, P>;
 
 /// An endpoint that knows itself alone. The console tells its epoch, by which others know this life
-/// of the board from others.
+/// of the board from others; of several cores, by that of the first.
 pub(crate) fn assemble<N: Nic, P: Platform>(
     options: &Options,
     wire: AnyWire<N>,
     clock: P,
     epoch: Epoch,
 ) -> Result<BoardEndpoint<N, P>, Trouble> {
-    let (me, memory) = (PeerId(options.rank), memory::STORAGE.take().ok_or(TAKEN)?);
-    let itself = Loopback::new(me, memory::LOOPBACK.take().ok_or(TAKEN)?, memory::FRAME_BYTES)?;
-    let _ = writeln!(arch::console(), "info: epoch {:08x}", epoch.0);
+    let core = if options.link == Link::Cores { options.rank as usize } else { 0 };
+    let frames = memory::LOOPBACK.get(core).and_then(memory::Once::take).ok_or(TAKEN)?;
+    let memory = memory::STORAGE.get(core).and_then(|storage| storage.take()).ok_or(TAKEN)?;
+    let me = PeerId(options.rank);
+    let itself = Loopback::new(me, frames, memory::FRAME_BYTES)?;
+    if core == 0 {
+        let _ = writeln!(arch::console(), "info: epoch {:08x}", epoch.0);
+    }
     let config = Config { me, size: options.size, epoch };
     Ok(Endpoint::new(memory, Composite::new(itself, wire), clock, config)?)
 }
 
-/// The program, which tells its own verdict.
+/// The program, which tells its own verdict, after those of the board's other cores. The outer
+/// error has not been told yet, the inner one has.
 fn job<N: Nic, P: Platform>(
     options: &Options,
     endpoint: &mut BoardEndpoint<N, P>,
-) -> Result<(), ProgramFailure> {
+) -> Result<Result<(), ProgramFailure>, Trouble> {
     let (program, out) = (options.program, &mut arch::console());
     let ended = run_to_end(program, endpoint, &options.parameters, out);
-    wire::tell(endpoint.transport(), out)?;
-    give_verdict(program, ended, out)
+    let ended = wire::tell(endpoint.transport(), out).map_err(Into::into).and(ended);
+    #[cfg(not(target_arch = "arm"))]
+    if options.link == Link::Cores {
+        let others = cores::tell_of_others(options, endpoint.platform(), out);
+        if ended.is_ok() {
+            others?;
+        }
+    }
+    Ok(give_verdict(program, ended, out))
 }

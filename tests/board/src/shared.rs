@@ -31,7 +31,7 @@ pub(crate) fn join<N: Nic, P: Platform>(
     let &Options { job, rank, size, .. } = options;
     let me = Identity { job, owner: PeerId(rank), epoch: Epoch::from_entropy(clock.entropy()) };
     let geometry = inbox(size);
-    let lanes = memory::LANES.take().ok_or(TAKEN)?;
+    let lanes = &mut memory::LANES.take().ok_or(TAKEN)?.0;
     // SAFETY: its owner is this rank, which has one transport, since lanes are handed out once, and
     // formats it before it is announced.
     let own = unsafe { shared.inbox(&geometry, me.owner) }?;

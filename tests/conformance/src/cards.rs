@@ -26,7 +26,7 @@ pub struct CardsJob {
     pub options: &'static str,
     /// The seconds that it took.
     pub seconds: f64,
-    /// What it has said, if it failed.
+    /// The words of a job that failed.
     pub failure: Option<String>,
 }
 

@@ -64,6 +64,8 @@ named! {
         Ivshmem = "ivshmem",
         /// Ethernet frames on a serial line.
         Serial = "serial",
+        /// Memory of a board whose cores are the ranks, all of them.
+        Cores = "cores",
         /// Ethernet frames through the board's own network controller.
         Nic = "nic",
     }
@@ -139,6 +141,7 @@ impl Options {
         match options {
             Self { rank, size, .. } if rank >= size => Err(OptionError::Rank { rank, size }),
             Self { size: 2.., link: Link::Loopback, .. } => Err(OptionError::Alone),
+            Self { rank: 1.., link: Link::Cores, .. } => Err(OptionError::Core),
             _ => Ok(options),
         }
     }
@@ -215,6 +218,8 @@ pub enum OptionError<'l> {
     },
     /// Several ranks that nothing joins.
     Alone,
+    /// A board that is all ranks of its job, and is told to be another than the first.
+    Core,
 }
 
 /// The values that a key can have.
@@ -261,6 +266,7 @@ impl fmt::Display for OptionError<'_> {
                 }
             }
             Self::Rank { rank, size } => write!(f, "aldis.rank={rank} is outside 0..{size} (aldis.size)"),
+            Self::Core => f.write_str("with aldis.link=cores a board is all ranks: leave aldis.rank out"),
             Self::Alone => f.write_str("several ranks need an aldis.link other than loopback"),
         }
     }
@@ -319,6 +325,7 @@ mod tests {
             ("aldis.program=dance", "aldis.program cannot be `dance`: it is one of pingpong, heat"),
             ("aldis.rank=2 aldis.size=2 aldis.link=serial", "aldis.rank=2 is outside 0..2 (aldis.size)"),
             ("aldis.size=2", "several ranks need an aldis.link"),
+            ("aldis.rank=1 aldis.size=2 aldis.link=cores", "with aldis.link=cores a board is all ranks"),
         ] {
             let error = Options::parse(line).unwrap_err().to_string();
             assert!(error.starts_with(told), "{line}: {error}");

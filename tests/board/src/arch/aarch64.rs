@@ -4,9 +4,11 @@
 //! The boot code turns on floating point, and the MMU with a map of addresses as they are: without
 //! it all memory is device memory, in which unaligned accesses fault and exclusives need not work.
 //! The map has blocks of 2 MiB in the first 2 GiB: devices, then the window of PCI in which a
-//! device's shared memory is placed as ordinary memory, then RAM, but for one block below the
-//! stack. Sources: Arm Architecture Reference Manual for A-profile, D8 (address translation); Arm
-//! semihosting, 7.9 (SYS_EXIT_EXTENDED); PrimeCell PL011 manual, 3.3.
+//! device's shared memory is placed as ordinary memory, then RAM, but for one block below each
+//! core's stack. Other cores are started by the firmware below (PSCI). Sources: Arm Architecture
+//! Reference Manual for A-profile, D8 (address translation); Arm Power State Coordination
+//! Interface, 5.1.4 (CPU_ON); Arm semihosting, 7.9 (SYS_EXIT_EXTENDED); PrimeCell PL011 manual,
+//! 3.3.
 
 use core::arch::{asm, global_asm};
 use core::fmt;
@@ -19,7 +21,8 @@ use aldis_hal::mmio::Mmio;
 
 use super::{BUSES, Machine, Pci};
 use crate::dtb::DeviceTree;
-use crate::mapped::{Bytes, register, serial_card};
+use crate::mapped::register;
+use crate::serial_card::{Bytes, serial_card};
 use crate::uart::Uart;
 
 global_asm!(
@@ -37,10 +40,22 @@ boot:
     b.hs 3f
     str xzr, [x0], #8
     b 2b
-3:  adrp x0, ram_blocks         // a stack that overflows faults
+3:  adrp x0, ram_blocks         // a stack that overflows faults, of every core
     add x0, x0, :lo12:ram_blocks
     ldr x1, =guard_entry
-    str xzr, [x0, x1]
+    add x0, x0, x1
+    mov x1, #4
+4:  str xzr, [x0], #16
+    subs x1, x1, #1
+    b.ne 4b
+    mov x19, #0
+    b enter
+    .global other_core
+other_core:                     // with its number
+    mov x19, x0
+    mov x0, #(3 << 20)
+    msr cpacr_el1, x0
+enter:
     ldr x0, =0xFF               // attributes: 0 is ordinary, 1 is a device
     msr mair_el1, x0
     ldr x0, =0x803519           // 39 bits by 4 KiB pages, cached, shared; no second half
@@ -60,14 +75,19 @@ boot:
     msr sctlr_el1, x0
     isb
     ldr x0, =stack_end
+    add x0, x0, x19, lsl #22    // stacks are 4 MiB apart
     mov sp, x0
+    msr tpidr_el1, x0
+    cbnz x19, 5f
     bl start
+5:  mov x0, x19
+    bl start_other
     b .
 
     .balign 2048
 vectors:                        // sixteen, one as bad as the other
     .rept 16
-    ldr x0, =stack_end          // the stack may be what is at fault
+    mrs x0, tpidr_el1           // the stack may be what is at fault
     mov sp, x0
     b fault
     .balign 128
@@ -113,6 +133,24 @@ unsafe extern "C" fn start() -> ! {
     crate::rank::main(Virt { tree: DeviceTree::new(tree) })
 }
 
+unsafe extern "C" {
+    /// The beginning of another core.
+    fn other_core();
+}
+
+/// The Rust entry of another core.
+///
+/// # Safety
+/// Called by the boot code, once on each core, with its number.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn start_other(core: u32) -> ! {
+    crate::cores::main::<Virt>(core)
+}
+
+/// PSCI's call that starts a core, and its answer if that worked.
+const CPU_ON: u64 = 0xC400_0003;
+const SUCCESS: u64 = 0;
+
 /// Reports an exception and ends: none is expected.
 ///
 /// # Safety
@@ -151,6 +189,23 @@ impl Machine for Virt {
         let drawn = self.tree.as_ref().and_then(|tree| tree.property("chosen", "rng-seed"));
         // SAFETY: the image runs at EL1, alone.
         unsafe { GenericTimer::new(seed_of(drawn.unwrap_or_default())) }
+    }
+
+    fn start_core(&mut self, core: u32) -> bool {
+        let (number, entry) = (u64::from(core), other_core as *const () as u64);
+        let answer: u64;
+        // SAFETY: a call of the firmware, by the SMC calling convention; the core that it starts
+        // uses its own stack, and what is left for it.
+        unsafe {
+            asm!("hvc #0", inlateout("x0") CPU_ON => answer, in("x1") number, in("x2") entry, in("x3") number,
+                clobber_abi("C"));
+        }
+        answer == SUCCESS
+    }
+
+    fn core_clock(_core: u32) -> Option<GenericTimer> {
+        // SAFETY: the image runs at EL1, alone, and this core's event stream is its own.
+        unsafe { GenericTimer::new(seed_of(&[])) }
     }
 
     /// The board has one line; another is a PCI card.

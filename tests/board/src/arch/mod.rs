@@ -46,6 +46,15 @@ pub(crate) trait Machine {
     /// The clock, once; `None` if it does not run.
     fn clock(&mut self) -> Option<Self::Clock>;
 
+    /// Starts another core, which goes to [`cores::main`](crate::cores::main) with its number on a
+    /// stack of its own. Returns false if there is none of this number.
+    #[cfg(not(target_arch = "arm"))]
+    fn start_core(&mut self, core: u32) -> bool;
+
+    /// The clock of another core, made on it, once the first core has its own.
+    #[cfg(not(target_arch = "arm"))]
+    fn core_clock(core: u32) -> Option<Self::Clock>;
+
     /// The serial line that joins it to other ranks, besides the console's.
     fn serial(&mut self) -> Option<Self::Serial>;
 

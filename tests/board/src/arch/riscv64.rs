@@ -1,22 +1,26 @@
 //! This module holds `unsafe` code: QEMU's `virt` board from reset to Rust, its console and its way
 //! out.
 //!
-//! The hart starts in machine mode with the device tree's address in `a1`, and stays there: no
-//! paging, but a region that physical memory protection denies, below the stack. Sources: RISC-V
-//! Privileged Architecture, 3.1 and 3.7.1 (PMP); QEMU, `hw/riscv/virt.c` (the memory map) and
-//! `hw/misc/sifive_test.c`.
+//! Every hart starts in machine mode with its number in `a0` and the device tree's address in `a1`,
+//! and stays in that mode: no paging, but a region that physical memory protection denies, below
+//! its stack. All but the first wait for an interrupt of another hart. Sources: RISC-V Privileged
+//! Architecture, 3.1 and 3.7.1 (PMP); SiFive CLINT (core-local interruptor); QEMU,
+//! `hw/riscv/virt.c` (the memory map) and `hw/misc/sifive_test.c`.
 
 use core::arch::{asm, global_asm};
 use core::fmt::Write;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use aldis_drivers::pci::{AddressWindow, ConfigLayout, Mapped, PciRoot};
 use aldis_drivers::platform::riscv64::Timer;
 use aldis_drivers::platform::seed_of;
 use aldis_drivers::virtio::VirtioSlots;
+use heapless::String;
 
 use super::{BUSES, Machine, Pci};
 use crate::dtb::DeviceTree;
-use crate::mapped::{Bytes, register, serial_card};
+use crate::mapped::register;
+use crate::serial_card::{Bytes, serial_card};
 use crate::uart::Uart;
 
 global_asm!(
@@ -24,32 +28,57 @@ global_asm!(
     .section .text.boot, "ax"
     .global boot
 boot:
-    bnez a0, 4f                 # one hart runs
-    csrw mie, zero
-    la t0, 5f
-    csrw mtvec, t0
-    li t0, 0x2000               # floating point
-    csrs mstatus, t0
-    la t0, guard
-    srli t0, t0, 2
-    ori t0, t0, 511             # 4 KiB
-    csrw pmpaddr0, t0
-    li t0, 0x98                 # locked, so for machine mode too; a power of two; no access
-    csrw pmpcfg0, t0
+    mv s0, a0
+    bnez a0, 4f                 # the others wait
     la t0, bss_start
     la t1, bss_end
 2:  bgeu t0, t1, 3f
     sd zero, (t0)
     addi t0, t0, 8
     j 2b
-3:  la sp, stack_end
+3:  csrw mie, zero
+    la t0, 6f
+    csrw mtvec, t0
+    li t0, 0x2000               # floating point
+    csrs mstatus, t0
+    slli t2, s0, 22             # stacks are 4 MiB apart
+    la t0, guard
+    add t0, t0, t2
+    srli t0, t0, 2
+    ori t0, t0, 511             # 4 KiB
+    csrw pmpaddr0, t0
+    li t0, 0x98                 # locked, so for machine mode too; a power of two; no access
+    csrw pmpcfg0, t0
+    la sp, stack_end
+    add sp, sp, t2
+    csrw mscratch, sp
+    mv a0, s0
+    bnez s0, 5f
     mv a0, a1
     call start
-4:  wfi
-    j 4b
+5:  call start_other
+4:  li t0, 8                    # an interrupt of another hart wakes this one, and is never taken
+    csrw mie, t0
+    wfi
+    la t0, harts_started
+    lw t0, (t0)
+    bgeu s0, t0, 4b
+    fence rw, rw
+    li t0, 0x2000000            # and is over
+    slli t1, s0, 2
+    add t0, t0, t1
+    sw zero, (t0)
+    j 3b
+
     .balign 4
-5:  la sp, stack_end            # the stack may be what is at fault
+6:  csrr sp, mscratch           # the stack may be what is at fault
     call fault
+
+    .section .data.boot, "aw"
+    .balign 4
+    .global harts_started
+harts_started:                  # the others read it before what is zero at first is cleared
+    .word 1
 "#
 );
 
@@ -68,6 +97,20 @@ unsafe extern "C" fn start(tree: *const u8) -> ! {
         unsafe { core::slice::from_raw_parts(tree, DEVICE_TREE_BYTES_MAX) }
     });
     crate::rank::main(Virt { tree: tree.and_then(DeviceTree::new) })
+}
+
+unsafe extern "C" {
+    /// The harts that run: those of lower numbers.
+    static harts_started: AtomicU32;
+}
+
+/// The Rust entry of another hart.
+///
+/// # Safety
+/// Called by the boot code, once on each hart, with its number.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn start_other(core: u32) -> ! {
+    crate::cores::main::<Virt>(core)
 }
 
 /// Reports an exception and ends: none is expected.
@@ -99,8 +142,12 @@ struct Virt {
 const HART: &str = "cpus/cpu@0";
 /// Ticks of `mtime` a second where the device tree does not say: QEMU's.
 const HZ: u32 = 10_000_000;
-/// The first hart's comparison register in the CLINT.
+/// The first hart's comparison register in the CLINT, and the one that interrupts it. Those of
+/// other harts follow.
 const COMPARISON: usize = 0x200_4000;
+const INTERRUPT: usize = 0x200_0000;
+/// Ticks of `mtime` a second, for the clocks of other harts.
+static RATE: AtomicU32 = AtomicU32::new(HZ);
 
 impl Machine for Virt {
     type Clock = Timer;
@@ -114,7 +161,9 @@ impl Machine for Virt {
     fn clock(&mut self) -> Option<Timer> {
         let tree = self.tree.as_ref();
         let hz = tree.and_then(|tree| tree.number("cpus", "timebase-frequency"));
-        let hz = u64::from(hz.unwrap_or(HZ));
+        let hz = hz.unwrap_or(HZ);
+        RATE.store(hz, Ordering::Relaxed);
+        let hz = u64::from(hz);
         let drawn = tree.and_then(|tree| tree.property("chosen", "rng-seed"));
         let timer = Timer::new(hz, seed_of(drawn.unwrap_or_default()))?;
         // SAFETY: the image runs in machine mode with interrupts off, and no other code uses
@@ -123,6 +172,27 @@ impl Machine for Virt {
         let has_zkr = tree.is_some_and(|tree| tree.has_extension(HART, "zkr"));
         // SAFETY: the hart has the extension, and the image runs in machine mode.
         Some(if has_zkr { unsafe { timer.with_zkr() } } else { timer })
+    }
+
+    fn start_core(&mut self, core: u32) -> bool {
+        let mut name = String::<16>::new();
+        let is_named = write!(name, "cpus/cpu@{core:x}").is_ok();
+        let is_there = self.tree.as_ref().is_some_and(|tree| tree.property(&name, "reg").is_some());
+        if !is_named || !is_there {
+            return false;
+        }
+        // SAFETY: the word is of the boot code's memory, and read by harts that wait.
+        unsafe { harts_started.store(core + 1, Ordering::Release) };
+        register(INTERRUPT + 4 * core as usize).write(1_u32);
+        true
+    }
+
+    fn core_clock(core: u32) -> Option<Timer> {
+        let hz = u64::from(RATE.load(Ordering::Relaxed));
+        let timer = Timer::new(hz, seed_of(&[]))?;
+        // SAFETY: the image runs in machine mode with interrupts off, and no other code uses this
+        // hart's timer.
+        Some(unsafe { timer.with_alarm(register(COMPARISON + 8 * core as usize), hz) })
     }
 
     /// The board has one line; another is a PCI card.

@@ -3,19 +3,27 @@
 //! A loader that knows PVH (QEMU's `-kernel`, Xen, Firecracker, Cloud Hypervisor) finds the entry
 //! in an ELF note and jumps there in 32-bit protected mode without paging, with the address of the
 //! start info in `ebx`. The boot code switches to long mode on the image's own page tables: the
-//! first 4 GiB as they are, in pages of 2 MiB, but for one below the stack. Every exception ends in
-//! a verdict, on the stack from its start. Sources: Intel SDM volume 3, 7.14 (interrupts in 64-bit
-//! mode); Xen, `docs/misc/pvh.pandoc` and `xen/include/public/arch-x86/hvm/start_info.h`.
+//! first 4 GiB as they are, in pages of 2 MiB, but for one below each core's stack. Every
+//! exception ends in a verdict, on the core's stack from its start. Another core begins in real
+//! mode, below 1 MiB, where the first few instructions are copied for it, and goes to long mode
+//! from there. Sources: Intel SDM volume 3, 7.14 (interrupts in 64-bit mode), 9.4.4 (starting
+//! other cores), 11.6.1 (sending interrupts); Xen, `docs/misc/pvh.pandoc` and
+//! `xen/include/public/arch-x86/hvm/start_info.h`.
 
 use core::arch::{asm, global_asm};
 use core::ffi::CStr;
 use core::fmt::Write;
+use core::sync::atomic::{AtomicU32, Ordering};
+use core::time::Duration;
 
 use aldis_drivers::pci::{self, AddressWindow, PciRoot};
 use aldis_drivers::platform::x86_64::{Tsc, input, output};
 use aldis_drivers::virtio::VirtioSlots;
+use aldis_hal::Platform;
+use spin::mutex::SpinMutex;
 
 use super::{Machine, Pci};
+use crate::mapped::register;
 use crate::uart::{Registers, Uart};
 
 global_asm!(
@@ -36,8 +44,12 @@ pvh_start:
     movl $bss_end, %ecx
     subl %edi, %ecx
     rep stosb
-    movl $guard_entry, %eax     # a stack that overflows faults
-    movl $0, directory(%eax)
+    movl $guard_entry, %eax     # a stack that overflows faults, of every core
+    movl $4, %ecx
+1:  movl $0, directory(%eax)
+    addl $16, %eax
+    decl %ecx
+    jnz 1b
     movl %cr4, %eax
     orl $0x20, %eax             # physical address extension
     movl %eax, %cr4
@@ -57,7 +69,6 @@ pvh_start:
     movl %eax, %ds
     movl %eax, %es
     movl %eax, %ss
-    movq $stack_end, %rsp
     movl $gates, %edi
     movl $stubs, %eax
     movl $32, %ecx
@@ -71,17 +82,77 @@ pvh_start:
     addl $16, %eax
     decl %ecx
     jnz 3b
-    movl $task, %eax
-    movw %ax, task_descriptor + 2
+    xorl %esi, %esi
+    jmp enter
+
+    .global other_core
+other_core:                     # of the number that the first has left
+    xorl %eax, %eax
+    movl %eax, %ds
+    movl %eax, %es
+    movl %eax, %ss
+    movl core_number, %esi
+enter:                          # core esi, the first with the start info's address in ebx
+    movl %esi, %eax
+    shll $22, %eax              # stacks are 4 MiB apart
+    addl $stack_end, %eax
+    movl %eax, %esp
+    imull $104, %esi, %edx      # its task, with the stack of exceptions: the one in use may be at fault
+    addl $task, %edx
+    movq %rsp, 36(%rdx)
+    movl %esi, %ecx             # and the descriptor of that
+    shll $4, %ecx
+    addl $task_descriptors, %ecx
+    movl %edx, %eax
+    shll $16, %eax
+    orl $0x67, %eax
+    movl %eax, (%rcx)
+    movl %edx, %eax
     shrl $16, %eax
-    movb %al, task_descriptor + 4
-    movb %ah, task_descriptor + 7
-    movl $16, %eax
+    movzbl %al, %edi
+    andl $0xFF00, %eax
+    shll $16, %eax
+    orl %edi, %eax
+    orl $0x8900, %eax
+    movl %eax, 4(%rcx)
+    movl %esi, %eax
+    shll $4, %eax
+    addl $16, %eax
     ltr %ax
     lidt gates_end
+    movl %esi, %edi
+    testl %esi, %esi
+    jnz 5f
     movl %ebx, %edi
     call start
+5:  call start_other
     ud2
+
+    .code16
+    .global trampoline
+trampoline:                     # copied to 0x8000
+    cli
+    xorl %eax, %eax
+    movw %ax, %ds
+    lgdtl trampoline_end - trampoline + 0x8000 - 6
+    movl %cr4, %eax
+    orl $0x20, %eax
+    movl %eax, %cr4
+    movl $root, %eax
+    movl %eax, %cr3
+    movl $0xC0000080, %ecx
+    rdmsr
+    orl $0x100, %eax
+    wrmsr
+    movl %cr0, %eax
+    orl $0x80000001, %eax
+    movl %eax, %cr0
+    ljmpl $8, $other_core
+    .short 79
+    .long descriptors
+    .global trampoline_end
+trampoline_end:
+    .code64
 
     .balign 16
 stubs:                          # one for each exception, 16 bytes apart
@@ -116,17 +187,19 @@ directory:
 descriptors:
     .quad 0
     .quad 0x00209A0000000000    # 64-bit code
-task_descriptor:
-    .quad 0x0000890000000067    # the task's state, whose address is filled in
-    .quad 0
+task_descriptors:               # of four cores, each of which fills its own in
+    .fill 8, 8, 0
 descriptors_end:
-    .short 31
+    .short 79
     .quad descriptors
-task:
-    .fill 36, 1, 0
-    .quad stack_end             # the stack of an exception: the one in use may be what is at fault
-    .fill 58, 1, 0
+task:                           # of four cores
+    .rept 4
+    .fill 102, 1, 0
     .short 104                  # no map of ports
+    .endr
+    .global core_number
+core_number:                    # of the core that is being started
+    .long 0
 gates:
     .fill 64, 8, 0
 gates_end:
@@ -167,6 +240,44 @@ unsafe extern "C" fn start(info: *const StartInfo) -> ! {
     crate::rank::main(Pc { command_line })
 }
 
+unsafe extern "C" {
+    /// The first instructions of another core, and their end.
+    static trampoline: u8;
+    static trampoline_end: u8;
+    /// The number of the core that is being started.
+    static core_number: AtomicU32;
+}
+
+/// The Rust entry of another core.
+///
+/// # Safety
+/// Called by the boot code, once on each core, with its number.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn start_other(core: u32) -> ! {
+    STARTED.store(core, Ordering::Release);
+    crate::cores::main::<Pc>(core)
+}
+
+/// The core that was started last.
+static STARTED: AtomicU32 = AtomicU32::new(0);
+/// The first core's clock, of which others have copies: all counters began at the same time.
+static CLOCK: SpinMutex<Option<Tsc>> = SpinMutex::new(None);
+
+/// The place of the first instructions of another core: a page below 1 MiB that nothing else uses.
+const TRAMPOLINE: usize = 0x8000;
+
+/// The local APIC, and its register of commands: the receiver, and what it gets.
+const LOCAL_APIC: usize = 0xFEE0_0000;
+const RECEIVER: usize = LOCAL_APIC + 0x310;
+const COMMAND: usize = LOCAL_APIC + 0x300;
+const RECEIVER_SHIFT: u32 = 24;
+/// A reset of another core, and its start at [`TRAMPOLINE`].
+const INIT: u32 = 0x4500;
+const STARTUP: u32 = 0x4600 | (TRAMPOLINE >> 12) as u32;
+/// The time between the two, and the longest that a core takes to come.
+const RESET_NS: u64 = 10_000_000;
+const START_NS: u64 = 200_000_000;
+
 /// The words that an exception leaves on the stack, as far as it is used.
 #[repr(C)]
 struct Frame {
@@ -206,7 +317,46 @@ impl Machine for Pc {
 
     fn clock(&mut self) -> Option<Tsc> {
         // SAFETY: nothing has left privilege level 0, and nothing else uses the PIT.
-        unsafe { Tsc::measured(0) }
+        let clock = unsafe { Tsc::measured(0) }?;
+        *CLOCK.lock() = Some(clock.clone());
+        Some(clock)
+    }
+
+    fn start_core(&mut self, core: u32) -> bool {
+        let Some(clock) = CLOCK.lock().clone() else { return false };
+        // SAFETY: the page is memory that nothing else uses, and longer than what is copied; the
+        // number is read by the core that is started alone.
+        unsafe {
+            let len = (&raw const trampoline_end).addr() - (&raw const trampoline).addr();
+            let place = core::ptr::with_exposed_provenance_mut::<u8>(TRAMPOLINE);
+            core::ptr::copy_nonoverlapping(&raw const trampoline, place, len);
+            core_number.store(core, Ordering::Release);
+        }
+        let send = |command: u32| {
+            register(RECEIVER).write(core << RECEIVER_SHIFT);
+            register(COMMAND).write(command);
+        };
+        send(INIT);
+        let reset = clock.now().after(Duration::from_nanos(RESET_NS));
+        while clock.now() < reset {
+            core::hint::spin_loop();
+        }
+        // The second time for those that missed the first.
+        for _ in 0..2 {
+            send(STARTUP);
+            let late = clock.now().after(Duration::from_nanos(START_NS));
+            while clock.now() < late {
+                if STARTED.load(Ordering::Acquire) == core {
+                    return true;
+                }
+                core::hint::spin_loop();
+            }
+        }
+        false
+    }
+
+    fn core_clock(_core: u32) -> Option<Tsc> {
+        CLOCK.lock().clone()
     }
 
     fn serial(&mut self) -> Option<Uart<Ports>> {

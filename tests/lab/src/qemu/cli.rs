@@ -63,6 +63,8 @@ Examples:
       messages in UDP datagrams, as on a network that passes nothing but IP
   cargo xtask qemu run --arch aarch64 --link e1000e --program heat
       two boards with gigabit controllers of Intel's
+  cargo xtask qemu run --arch riscv64 --ranks 4 --link cores --program heat
+      one board, each of whose four cores is a rank
   cargo xtask qemu run --arch cortex-m --link serial --program pingpong --count 10
       two microcontrollers on a serial line
 
@@ -96,12 +98,18 @@ Examples:
 
 impl QemuRun {
     pub(super) fn job(&self) -> Job {
+        if self.options.link == EmulatorLink::Cores {
+            return Job { cores: self.ranks as usize, ..self.options.job(vec![self.arch], "run") };
+        }
         self.options.job(vec![self.arch; self.ranks as usize], "run")
     }
 }
 
 impl Mixed {
     pub(super) fn job(&self) -> Result<Job> {
+        if self.options.link == EmulatorLink::Cores {
+            bail!("the cores of a board are one machine: cargo xtask qemu run --link cores");
+        }
         Ok(self.options.job(self.members()?, "mixed"))
     }
 
@@ -149,6 +157,8 @@ pub(crate) enum EmulatorLink {
     Ivshmem,
     /// Ethernet frames on a serial line to the switch
     Serial,
+    /// Memory of one board, whose cores are the ranks; no switch and no faults
+    Cores,
 }
 
 /// The framing of messages.
@@ -242,6 +252,7 @@ impl Options {
         Job {
             name: name.into(),
             members,
+            cores: 1,
             link: self.link,
             framing: self.framing,
             key: self.key.clone(),

@@ -59,6 +59,7 @@ fn job(program: &str, wire: Wire) -> Job {
     Job {
         name: "demo".into(),
         members: CAST.to_vec(),
+        cores: 1,
         link: EmulatorLink::VirtioNet,
         framing: Framing::Ethernet,
         key: None,

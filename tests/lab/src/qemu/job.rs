@@ -36,8 +36,10 @@ pub(super) struct Wire {
 #[derive(Clone)]
 pub(super) struct Job {
     pub(super) name: String,
-    /// The architecture that each rank runs on.
+    /// The architecture of each machine.
     pub(super) members: Vec<Arch>,
+    /// The cores of each machine that are ranks.
+    pub(super) cores: usize,
     pub(super) link: EmulatorLink,
     pub(super) framing: Framing,
     /// The key of its frames, if they are authenticated.
@@ -79,11 +81,17 @@ impl Job {
         Ok(())
     }
 
+    /// The number of its ranks.
+    pub(super) const fn size(&self) -> usize {
+        self.members.len() * self.cores
+    }
+
     /// This job as one of Linux processes on a good wire: what others are compared with.
     pub(super) fn of_the_host(&self) -> Self {
         Self {
             name: "the host's own".into(),
-            members: vec![Arch::Host; self.members.len()],
+            members: vec![Arch::Host; self.size()],
+            cores: 1,
             link: EmulatorLink::VirtioNet,
             wire: Wire::default(),
             silent: true,
@@ -101,7 +109,14 @@ impl Job {
         for (rank, arch) in self.members.iter().enumerate() {
             let words = self.words(rank, *arch);
             let program = programs.of(*arch);
-            let place = RankPlace { folder: folder.path(), rank, link: self.link, words: &words, program };
+            let place = RankPlace {
+                folder: folder.path(),
+                rank,
+                link: self.link,
+                cores: self.cores,
+                words: &words,
+                program,
+            };
             let mut child = Child::start(&machine::command(*arch, &place))?;
             for (number, stream) in child.streams().enumerate() {
                 // The emulator's errors, among which a microcontroller's image logs.
@@ -130,14 +145,15 @@ impl Job {
     fn words(&self, rank: usize, arch: Arch) -> String {
         let link = match (arch, self.link) {
             (Arch::Host, _) => "nic",
-            _ if self.members.len() == 1 => "loopback",
+            _ if self.size() == 1 => "loopback",
             (_, EmulatorLink::VirtioNet) => "virtio-net",
             (_, EmulatorLink::E1000e | EmulatorLink::E1000) => "e1000e",
             (_, EmulatorLink::Ivshmem) => "ivshmem",
             (_, EmulatorLink::Serial) => "serial",
+            (_, EmulatorLink::Cores) => "cores",
         };
         let framing = if self.framing == Framing::Udp { "udp" } else { "ethernet" };
-        let (size, program, ms) = (self.members.len(), &self.program, self.deadline.as_millis());
+        let (size, program, ms) = (self.size(), &self.program, self.deadline.as_millis());
         let mut words = format!(
             "aldis.rank={rank} aldis.size={size} aldis.program={program} aldis.link={link} aldis.job=a1d15 aldis.framing={framing} aldis.deadline_ms={ms}"
         );
@@ -152,7 +168,7 @@ impl Job {
 
     /// Starts the switch, where the link has one, and waits until it is ready.
     fn switch(&self, programs: &QemuPrograms, folder: &Folder) -> Result<Option<Switch>> {
-        if self.link == EmulatorLink::Ivshmem {
+        if matches!(self.link, EmulatorLink::Ivshmem | EmulatorLink::Cores) {
             return Ok(None);
         }
         let mut command = Command::new(&programs.switch);

@@ -101,11 +101,11 @@ impl Arch {
             (Self::CortexM | Self::CortexMC, link) if !matches!(link, EmulatorLink::Serial) => {
                 Some("the microcontroller has a serial line only: --link serial")
             }
-            (Self::Aarch64C, EmulatorLink::Serial | EmulatorLink::Ivshmem) => {
+            (Self::Aarch64C, EmulatorLink::Serial | EmulatorLink::Ivshmem | EmulatorLink::Cores) => {
                 Some("the board in C has network cards only: --link virtio-net, e1000e or e1000")
             }
-            (Self::Host, EmulatorLink::Ivshmem) => {
-                Some("Linux processes stand on the switch, which --link ivshmem does not have")
+            (Self::Host, EmulatorLink::Ivshmem | EmulatorLink::Cores) => {
+                Some("Linux processes stand on the switch, which --link ivshmem and cores do not have")
             }
             _ => None,
         }
@@ -124,6 +124,8 @@ pub(super) struct RankPlace<'a> {
     pub(super) folder: &'a Path,
     pub(super) rank: usize,
     pub(super) link: EmulatorLink,
+    /// The cores of the machine that are ranks.
+    pub(super) cores: usize,
     /// The rank's own command line.
     pub(super) words: &'a str,
     /// The program that it runs: an image, or the host's program.
@@ -139,7 +141,7 @@ pub(super) fn command(arch: Arch, place: &RankPlace<'_>) -> Command {
         return host;
     };
     let mut qemu = self::emulator(emulator);
-    board(&mut qemu, arch);
+    board(&mut qemu, arch, place.cores);
     qemu.arg("-kernel").arg(place.program);
     match arch {
         // The machine has no kernel command line: semihosting carries the words, each as an
@@ -167,7 +169,7 @@ pub(crate) fn emulator(program: &str) -> Command {
 }
 
 /// Board, memory and console.
-fn board(qemu: &mut Command, arch: Arch) {
+fn board(qemu: &mut Command, arch: Arch, cores: usize) {
     match arch {
         Arch::X86_64 => {
             qemu.args(["-nodefaults", "-no-user-config", "-M", "q35", "-cpu", "max", "-m", "64"]);
@@ -187,7 +189,7 @@ fn board(qemu: &mut Command, arch: Arch) {
     // A second processor that could be plugged in makes atomic operations atomic to other processes
     // too.
     if arch != Arch::CortexM {
-        qemu.args(["-smp", "1,maxcpus=2"]);
+        qemu.args(["-smp", &format!("{cores},maxcpus={}", cores.max(2))]);
     }
     qemu.args(["-serial", "stdio"]);
 }
@@ -217,6 +219,7 @@ fn plug(qemu: &mut Command, arch: Arch, place: &RankPlace<'_>) {
             ]);
             qemu.args(["-device", "ivshmem-plain,memdev=shared"]);
         }
+        EmulatorLink::Cores => {}
         EmulatorLink::Serial => {
             qemu.args(["-chardev", &format!("socket,id=link,path={folder}/serial{rank}.sock")]);
             match arch {
@@ -239,7 +242,9 @@ mod tests {
 
     fn line(arch: Arch, link: EmulatorLink) -> String {
         let words = "aldis.rank=1 aldis.size=2";
-        let place = RankPlace { folder: Path::new("/d"), rank: 1, link, words, program: Path::new("/p") };
+        let cores = if link == EmulatorLink::Cores { 4 } else { 1 };
+        let place =
+            RankPlace { folder: Path::new("/d"), rank: 1, link, cores, words, program: Path::new("/p") };
         shell::spell(&command(arch, &place))
     }
 
@@ -253,6 +258,17 @@ mod tests {
         for arch in [Arch::X86_64, Arch::Aarch64, Arch::Riscv64] {
             let line = line(arch, EmulatorLink::Ivshmem);
             assert!(line.contains("-smp 1,maxcpus=2") && line.contains("mem-path=/d/memory"), "{line}");
+        }
+    }
+
+    #[test]
+    fn ranks_that_are_cores_are_one_machine_with_as_many() {
+        for arch in [Arch::X86_64, Arch::Aarch64, Arch::Riscv64] {
+            let line = line(arch, EmulatorLink::Cores);
+            assert!(line.contains("-smp 4,maxcpus=4") && !line.contains("netdev"), "{line}");
+        }
+        for arch in [Arch::CortexM, Arch::Host] {
+            assert!(arch.refuses(EmulatorLink::Cores).is_some());
         }
     }
 

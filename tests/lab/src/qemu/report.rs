@@ -100,14 +100,14 @@ impl JobReport {
     pub(super) fn judge(&self) -> Result<()> {
         let faults = self.faults();
         if !faults.is_empty() {
-            bail!("{} on {} ranks failed:\n  {}", self.job.program, self.ranks.len(), faults.join("\n  "));
+            bail!("{} on {} ranks failed:\n  {}", self.job.program, self.job.size(), faults.join("\n  "));
         }
         Ok(())
     }
 
     /// Returns what is good, in a line.
     pub(super) fn praise(&self) -> String {
-        let (ranks, program) = (self.ranks.len(), &self.job.program);
+        let (ranks, program) = (self.job.size(), &self.job.program);
         let same = match (self.digest(), &self.reference) {
             (Some(digest), Some(_)) => format!(", result {digest} on all and on the host"),
             (Some(digest), None) => format!(", result {digest} on all"),
