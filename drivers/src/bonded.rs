@@ -343,4 +343,5 @@ impl<A: Nic, B: Nic, M: AsMut<[u8]>> TxFrame for BondedTx<'_, A, B, M> {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
