@@ -86,11 +86,12 @@ fn a_rank_without_room_for_its_peers_segments_is_named() {
 /// signal.
 #[test]
 fn a_rank_without_addresses_says_how_many_it_needs() {
-    let [tables, segment] =
-        ["no memory for this rank's tables: mmap failed: ", "segment of rank 0: mmap failed: "];
+    // Each rank wants its own first, and the first to fail is told of.
+    let [tables, segment] = ["no memory for this rank's tables: ", "cannot join the job: segment of rank "];
     for (ranks, kib, what) in [(2, 14_000, segment), (2, 20_000, segment), (40, 16_000, tables)] {
         let output = shell(&format!("exec $RUN -n {ranks} sh -c 'ulimit -v {kib}; exec $RANK greet'"));
-        says(&output, 1, &["cannot join the job: ", what, " needed, ", " left (ulimit -v)"]);
+        let told = ["cannot join the job: ", what, ": mmap failed: ", " needed, ", " left (ulimit -v)"];
+        says(&output, 1, &told);
     }
 }
 
