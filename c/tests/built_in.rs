@@ -187,7 +187,7 @@ fn registers(bytes: usize, fill: u32, words: &[(usize, u32)]) -> *mut c_void {
 }
 
 #[test]
-fn gigabit_controllers_that_are_not_there_are_told() {
+fn gigabit_controllers_that_are_not_there_are_refused() {
     let bytes = aldis_e1000e_memory_bytes(0);
     assert_eq!((aldis_e1000e_memory_bytes(1500), aldis_e1000e_memory_bytes(9217)), (bytes, 0));
     let (given, silent) = (memory(bytes), registers(0x2_0000, 0, &[]));

@@ -24,9 +24,9 @@
 //!   frame tries it, and each eighth while nothing is heard at all; once the peer has answered by
 //!   it for [`TRIAL`] frames it has its turns again.
 //!
-//! What was lost until then is sent again by the reliable protocol, and by the other card: nothing
-//! is lost, and nothing is late by more than some retransmissions. Frames that overtake each other
-//! are what that protocol expects.
+//! Frames that were lost until then are sent again by the reliable protocol, and by the other
+//! card: nothing is lost, and nothing is late by more than some retransmissions. Frames that
+//! overtake each other are what that protocol expects.
 //!
 //! # Bounds
 //!
@@ -76,7 +76,7 @@ impl BondSide {
 
 /// The way to a peer by one card. Counts stop at 255.
 #[derive(Clone, Copy)]
-struct Way {
+struct PathState {
     /// Frames sent by it since the peer was heard by it.
     sent: u8,
     /// Frames heard by the other since the peer was heard by it.
@@ -85,7 +85,7 @@ struct Way {
     trial: u8,
 }
 
-impl Way {
+impl PathState {
     const NEW: Self = Self { sent: 0, missed: 0, trial: 0 };
 
     const fn is_cut(&self) -> bool {
@@ -96,7 +96,7 @@ impl Way {
 /// The two ways to a peer.
 #[derive(Clone, Copy)]
 struct Paths {
-    ways: [Way; 2],
+    ways: [PathState; 2],
     /// Frames sent, modulo 256.
     sent: u8,
     /// Frames sent since the peer was heard at all.
@@ -104,10 +104,10 @@ struct Paths {
 }
 
 impl Paths {
-    const NEW: Self = Self { ways: [Way::NEW; 2], sent: 0, unheard: 0 };
+    const NEW: Self = Self { ways: [PathState::NEW; 2], sent: 0, unheard: 0 };
 
     /// The way by a card, and the other.
-    const fn ways(&mut self, card: BondSide) -> (&mut Way, &mut Way) {
+    const fn ways(&mut self, card: BondSide) -> (&mut PathState, &mut PathState) {
         let [first, second] = &mut self.ways;
         match card {
             BondSide::First => (first, second),
@@ -139,7 +139,7 @@ impl Paths {
     fn hear(&mut self, card: BondSide) {
         self.unheard = 0;
         let (way, other) = self.ways(card);
-        *way = Way { trial: way.trial.saturating_sub(1), ..Way::NEW };
+        *way = PathState { trial: way.trial.saturating_sub(1), ..PathState::NEW };
         other.missed = other.missed.saturating_add(1);
         if other.trial == 0 && other.is_cut() {
             // One of them always has its turns.

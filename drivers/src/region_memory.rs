@@ -3,6 +3,9 @@
 
 use core::ptr::NonNull;
 
+#[cfg(test)]
+pub(crate) mod tests;
+
 /// Memory that was mapped to be shared with a peer, as long as the value lives.
 ///
 /// # Safety

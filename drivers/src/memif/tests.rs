@@ -1,10 +1,7 @@
-//! This module holds `unsafe` code: memory that both ends, or a hostile one, write to.
-//!
 //! A client and a server over one memory, and peers that lie.
 
 mod control;
 
-use core::ptr::NonNull;
 use std::boxed::Box;
 use std::vec;
 use std::vec::Vec;
@@ -15,6 +12,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::adapters::{ForeignDevice, ForeignNic};
+use crate::region_memory::tests::TestMemory;
 
 const FRAME_BYTES: usize = 9014;
 const LAYOUT: MemifLayout = MemifLayout::new(3).unwrap();
@@ -22,58 +20,6 @@ const LAYOUT: MemifLayout = MemifLayout::new(3).unwrap();
 const RING: usize = 8;
 const ONE: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const TWO: Mac = Mac([2, 0, 0, 0, 0, 2]);
-
-/// Bytes in front of and behind the memory, which nobody touches.
-const GUARD_BYTES: usize = 4096;
-
-/// Memory with guards around it. All clones are the same.
-#[derive(Clone, Copy, Debug)]
-struct TestMemory {
-    start: NonNull<u8>,
-    bytes: usize,
-}
-
-// SAFETY: leaked memory, which is reached through pointers alone.
-unsafe impl RegionMemory for TestMemory {
-    fn start(&self) -> NonNull<u8> {
-        self.start
-    }
-    fn bytes(&self) -> usize {
-        self.bytes
-    }
-}
-
-impl TestMemory {
-    fn new(bytes: usize) -> Self {
-        let words = vec![u64::from_ne_bytes([0xA5; 8]); (bytes + 2 * GUARD_BYTES).div_ceil(8)].leak();
-        // SAFETY: behind the first guard, within the words.
-        let start = unsafe { NonNull::from(words).cast::<u8>().add(GUARD_BYTES) };
-        let memory = Self { start, bytes };
-        (0..bytes).for_each(|at| memory.write(at, [0_u8]));
-        memory
-    }
-
-    /// Writes words as a peer does: at once, wherever it likes.
-    fn write<T: Copy, const N: usize>(self, at: usize, words: [T; N]) {
-        assert!(at + size_of::<[T; N]>() <= self.bytes);
-        // SAFETY: within the memory, as just checked.
-        unsafe { self.start.add(at).cast::<[T; N]>().write_unaligned(words) };
-    }
-
-    fn read<T: Copy>(self, at: usize) -> T {
-        assert!(at + size_of::<T>() <= self.bytes);
-        // SAFETY: within the memory, as just checked; used for numbers alone.
-        unsafe { self.start.add(at).cast::<T>().read_unaligned() }
-    }
-
-    /// Checks that nothing was written in front of the memory or behind it.
-    fn is_guarded(self) -> bool {
-        // SAFETY: the guards are there on both sides.
-        let guards = unsafe { [self.start.sub(GUARD_BYTES), self.start.add(self.bytes)] };
-        // SAFETY: as above.
-        guards.iter().all(|start| (0..GUARD_BYTES).all(|at| unsafe { start.add(at).read() } == 0xA5))
-    }
-}
 
 type MemifCard<const REGIONS: usize> = ForeignNic<'static, Memif<TestMemory, REGIONS>>;
 

@@ -1,16 +1,13 @@
-//! This module holds `unsafe` code: memory that a system, or one that lies, writes to.
-//!
 //! A card over a model of the system, and systems that lie.
 
-use core::ptr::NonNull;
 use std::string::ToString;
-use std::vec;
 use std::vec::Vec;
 
 use aldis_hal::{Cause, Resource};
 use proptest::prelude::*;
 
 use super::*;
+use crate::region_memory::tests::TestMemory;
 
 /// Chunks for frames that come, and to send from.
 const FILL: u32 = 8;
@@ -21,58 +18,6 @@ const CHUNK_BYTES: u32 = 2048;
 /// The layout of a ring: each index in a line of its own, as the system has them.
 const LAYOUT: XdpRingLayout =
     XdpRingLayout { producer_at: 0, consumer_at: 64, flags_at: 68, entries_at: 128 };
-
-/// Bytes in front of and behind the memory, which nobody touches.
-const GUARD_BYTES: usize = 4096;
-
-/// Memory with guards around it. All clones are the same.
-#[derive(Clone, Copy, Debug)]
-struct TestMemory {
-    start: NonNull<u8>,
-    bytes: usize,
-}
-
-// SAFETY: leaked memory, which is reached through pointers alone.
-unsafe impl RegionMemory for TestMemory {
-    fn start(&self) -> NonNull<u8> {
-        self.start
-    }
-    fn bytes(&self) -> usize {
-        self.bytes
-    }
-}
-
-impl TestMemory {
-    fn new(bytes: usize) -> Self {
-        let words = vec![u64::from_ne_bytes([0xA5; 8]); (bytes + 2 * GUARD_BYTES).div_ceil(8)].leak();
-        // SAFETY: behind the first guard, within the words.
-        let start = unsafe { NonNull::from(words).cast::<u8>().add(GUARD_BYTES) };
-        let memory = Self { start, bytes };
-        (0..bytes).for_each(|at| memory.write(at, 0_u8));
-        memory
-    }
-
-    /// Writes as the system does: at once, wherever it likes.
-    fn write<T: Copy>(self, at: usize, value: T) {
-        assert!(at + size_of::<T>() <= self.bytes);
-        // SAFETY: within the memory, as just checked.
-        unsafe { self.start.add(at).cast::<T>().write_unaligned(value) };
-    }
-
-    fn read<T: Copy>(self, at: usize) -> T {
-        assert!(at + size_of::<T>() <= self.bytes);
-        // SAFETY: within the memory, as just checked; used for numbers alone.
-        unsafe { self.start.add(at).cast::<T>().read_unaligned() }
-    }
-
-    /// Checks that nothing was written in front of the memory or behind it.
-    fn is_guarded(self) -> bool {
-        // SAFETY: the guards are there on both sides.
-        let guards = unsafe { [self.start.sub(GUARD_BYTES), self.start.add(self.bytes)] };
-        // SAFETY: as above.
-        guards.iter().all(|start| (0..GUARD_BYTES).all(|at| unsafe { start.add(at).read() } == 0xA5))
-    }
-}
 
 /// The system's side of a ring.
 #[derive(Clone, Copy, Debug)]

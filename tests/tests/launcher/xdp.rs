@@ -53,7 +53,7 @@ fn xdp_ranks_exchange_messages_over_a_cable() {
 
 #[test]
 #[ignore = "`cargo xtask test --step cards` runs it, which asks for root"]
-fn xdp_ranks_on_one_interface_are_told_what_to_do() {
+fn a_second_xdp_rank_on_an_interface_is_refused_with_a_remedy() {
     for (card, texts) in [
         ("xdp:v0", ["over ethernet: v0 has an XDP program already", "and packet:v0 is for several"]),
         ("xdp:v%r,zerocopy", ["over ethernet: the driver of v", "leave zerocopy out"]),

@@ -211,10 +211,10 @@ fn what_an_interface_cannot_do_says_what_to_do() {
     };
     for missing in ["-all", "-bpf,-sys_admin", "-net_admin,-sys_admin", "-net_raw"] {
         let dropped = ["--bounding-set", missing, "--inh-caps", "-all"];
-        without(&dropped, "a_process_without_permission_for_xdp_is_told");
+        without(&dropped, "a_process_without_permission_for_xdp_is_refused");
     }
     let locked = ["--bounding-set", "-ipc_lock", "--inh-caps", "-all", "prlimit", "--memlock=65536"];
-    without(&locked, "a_process_that_may_lock_no_memory_is_told");
+    without(&locked, "a_process_that_may_lock_no_memory_is_refused");
 }
 
 /// The error of a card on the cable, to which the test above comes without a permission; `None` in
@@ -228,7 +228,7 @@ fn interface_is_there() -> bool {
 }
 
 #[test]
-fn a_process_without_permission_for_xdp_is_told() {
+fn a_process_without_permission_for_xdp_is_refused() {
     let Some(error) = error_without() else { return };
     assert!(matches!(error, CardError::Xdp { error: XdpError::NoPermission, .. }), "{error:?}");
     let text = error.to_string();
@@ -239,7 +239,7 @@ fn a_process_without_permission_for_xdp_is_told() {
 }
 
 #[test]
-fn a_process_that_may_lock_no_memory_is_told() {
+fn a_process_that_may_lock_no_memory_is_refused() {
     let Some(error) = error_without() else { return };
     assert!(matches!(error, CardError::Xdp { error: XdpError::LockedMemory { .. }, .. }), "{error:?}");
     assert!(error.to_string().contains("ulimit -l"), "{error}");
