@@ -39,7 +39,7 @@
 //! # What is asked of the board
 //!
 //! * Memory is coherent with the device, which reaches it at the program's addresses, or behind an
-//!   IOMMU at those that [`DeviceMemory::at`] is told.
+//!   IOMMU at those that [`DeviceMemory::translated`] is told.
 //! * Interrupts need no handler: the card masks all of them, and is polled.
 //!
 //! # Copies
@@ -61,13 +61,12 @@
 //! memory is [`bytes_needed`]. No checksum offload and no VLAN tags.
 
 mod card;
-mod memory;
 mod registers;
 mod ring;
 #[cfg(test)]
 mod tests;
 
+pub use crate::device_memory::DeviceMemory;
 pub use card::{E1000e, E1000eCounters, E1000eRx, E1000eTx};
-pub use memory::DeviceMemory;
-pub use registers::{CardRegisters, MappedRegisters, find_pci};
+pub use registers::{CardRegisters, DEVICES, MappedRegisters, find_pci};
 pub use ring::{FRAME_BYTES_MAX, bytes_needed};

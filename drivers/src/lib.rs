@@ -78,6 +78,8 @@ pub mod authenticated;
 pub mod bonded;
 #[cfg(any(feature = "virtio", loom))]
 mod card_slot;
+#[cfg(feature = "virtio")]
+mod device_memory;
 #[cfg(target_has_atomic = "32")]
 pub mod direct;
 pub mod discovery;

@@ -36,8 +36,9 @@
 //!
 //! # What is asked of the board
 //!
-//! * Memory is mapped one to one: a device is given the very addresses that the program uses, and
-//!   registers are found where PCI says they are. There is no IOMMU to be programmed.
+//! * A device is given the very addresses that the program uses, or those of the [`DeviceMemory`]
+//!   that was lent, of the bus or of an IOMMU that the board has programmed; a device that does not
+//!   say that it minds an IOMMU is refused behind one. Registers are found where PCI says they are.
 //! * Memory is coherent with devices: they see what the processor has written, and the other way
 //!   round, with no more than barriers. That holds for emulators, and for PCI on all machines in
 //!   use.
@@ -72,6 +73,8 @@ mod net;
 #[cfg(not(loom))]
 mod tests;
 
-pub use arena::{LentFrame, is_lent, lend, lent_bytes_left};
-pub use find::{VirtioSlots, find_mmio, find_pci};
+pub use crate::device_memory::DeviceMemory;
+pub use arena::{LentFrame, is_lent, lend, lend_device_memory, lent_bytes_left};
+pub use find::{DEVICES, VirtioSlots, find_mmio, find_pci};
 pub use net::{FRAME_BYTES_MAX, VirtioCounters, VirtioNet, VirtioRx, VirtioTx, bytes_needed};
+pub use virtio_drivers::transport::pci::PciTransport;

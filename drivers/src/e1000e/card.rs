@@ -5,9 +5,9 @@ use core::fmt;
 use aldis_hal::nic::{LinkState, MAC_HEADER_BYTES, Mac, RxFrame, TxFrame};
 use aldis_hal::{Cause, Nic};
 
-use super::memory::DeviceMemory;
 use super::registers::{CardRegisters, NOTHING, bits, offset};
 use super::ring::{self, END_OF_FRAME, Ring, Written};
+use crate::device_memory::DeviceMemory;
 
 /// Looks at a register before the device is given up: a reset takes microseconds, and reading the
 /// address from the device's own memory some milliseconds, of which each look takes one
@@ -77,6 +77,15 @@ impl<R: CardRegisters, const QUEUE: usize> E1000e<R, QUEUE> {
     /// Returns the counters.
     pub const fn counters(&self) -> &E1000eCounters {
         &self.counters
+    }
+
+    /// Takes frames to this address from now on, in the place of the device's own.
+    pub fn set_mac(&mut self, mac: Mac) {
+        let Mac([a, b, c, d, e, f]) = mac;
+        self.registers.write(offset::ADDRESS_LOW, u32::from_le_bytes([a, b, c, d]));
+        let high = u32::from_le_bytes([e, f, 0, 0]) | bits::ADDRESS_VALID;
+        self.registers.write(offset::ADDRESS_HIGH, high);
+        self.mac = mac;
     }
 
     /// Sets the link up, and gives the device its rings.

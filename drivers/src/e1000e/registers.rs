@@ -7,9 +7,8 @@ use aldis_hal::mmio::Mmio;
 
 use crate::pci::{self, AddressWindow, ConfigurationAccess, PciRoot};
 
-/// Intel's devices that this driver knows: 82574L, and 82540EM.
-const VENDOR: u16 = 0x8086;
-const DEVICES: [u16; 2] = [0x10D3, 0x100E];
+/// The devices that this driver knows: vendor and number, and name.
+pub const DEVICES: [([u16; 2], &str); 2] = [([0x8086, 0x10D3], "82574L"), ([0x8086, 0x100E], "82540EM")];
 
 /// The base address of the registers, and the bytes that a device has there at least.
 const REGISTERS_BAR: u8 = 0;
@@ -86,8 +85,9 @@ pub unsafe fn find_pci<C: ConfigurationAccess>(
     buses: u8,
     window: &mut AddressWindow,
 ) -> Result<Option<MappedRegisters>, Cause> {
-    let known =
-        |info: &pci::DeviceFunctionInfo| info.vendor_id == VENDOR && DEVICES.contains(&info.device_id);
+    let known = |info: &pci::DeviceFunctionInfo| {
+        DEVICES.iter().any(|(number, _)| *number == [info.vendor_id, info.device_id])
+    };
     let Some(function) = pci::find(root, buses, known) else { return Ok(None) };
     pci::enable(root, function, window)?;
     let (at, bytes) = pci::memory(root, function, REGISTERS_BAR)?;

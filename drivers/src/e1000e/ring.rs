@@ -7,7 +7,7 @@ use core::sync::atomic::{Ordering, fence};
 use aldis_hal::nic::MAC_HEADER_BYTES;
 use aldis_hal::{Cause, Resource};
 
-use super::memory::DeviceMemory;
+use crate::device_memory::DeviceMemory;
 
 /// Bytes of a descriptor, and the multiple of bytes at which a ring begins.
 const DESCRIPTOR_BYTES: usize = 16;

@@ -121,9 +121,10 @@ impl CardRegisters for FakeDevice {
         let state = self.0.borrow();
         match at {
             _ if state.is_gone => NOTHING,
+            _ if state.registers.contains_key(&at) => state.get(at),
             offset::ADDRESS_LOW => u32::from_le_bytes([0x52, 0x54, 0, 1]),
             offset::ADDRESS_HIGH if state.has_address => 0x0302 | bits::ADDRESS_VALID,
-            _ => state.get(at),
+            _ => 0,
         }
     }
 
@@ -150,7 +151,7 @@ fn memory(bytes: usize) -> DeviceMemory {
     let memory = Box::leak(vec![0xEE; bytes].into_boxed_slice());
     let address = memory.as_mut_ptr().expose_provenance() as u64 + MOVED;
     // SAFETY: the tests' device takes the same number off every address.
-    unsafe { DeviceMemory::at(memory, address) }
+    unsafe { DeviceMemory::translated(memory, address) }
 }
 
 type TestCard = E1000e<FakeDevice, QUEUE>;
@@ -209,6 +210,18 @@ fn a_frame_that_is_not_sent_leaves_its_descriptor() {
     assert!(send(&mut card, &[2; 60]));
     assert_eq!(device.sent(), [vec![2; 60]]);
     assert!(card.transmit(FRAME_BYTES + 1).is_none() && card.transmit(FRAME_BYTES).is_some());
+}
+
+#[test]
+fn a_card_takes_frames_to_another_address_once_it_is_told() {
+    let device = FakeDevice::new();
+    let mut card = card(&device);
+    card.set_mac(Mac([2, 4, 6, 8, 10, 12]));
+    assert_eq!(card.mac(), Mac([2, 4, 6, 8, 10, 12]));
+    let told = [offset::ADDRESS_LOW, offset::ADDRESS_HIGH].map(|at| device.read(at));
+    assert_eq!(told, [0x0806_0402, 0x0C0A | bits::ADDRESS_VALID]);
+    drop(card);
+    assert_eq!(self::card(&device).mac(), Mac([0x52, 0x54, 0, 1, 2, 3]), "a reset forgets it");
 }
 
 #[test]

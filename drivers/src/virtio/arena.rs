@@ -2,16 +2,22 @@
 //! devices.
 
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use aldis_hal::{Cause, Resource};
 use virtio_drivers::{BufferDirection, Hal, PAGE_SIZE, PhysAddr};
+
+use crate::device_memory::DeviceMemory;
 
 /// A stretch of memory of which pieces are taken and never given back.
 pub(super) struct Arena {
     start: AtomicPtr<u8>,
     len: AtomicUsize,
     used: AtomicUsize,
+    /// The difference of an address for devices and the program's.
+    moved: AtomicUsize,
+    /// True if devices' addresses are an IOMMU's.
+    is_translated: AtomicBool,
 }
 
 impl Arena {
@@ -21,18 +27,35 @@ impl Arena {
             start: AtomicPtr::new(core::ptr::null_mut()),
             len: AtomicUsize::new(0),
             used: AtomicUsize::new(0),
+            moved: AtomicUsize::new(0),
+            is_translated: AtomicBool::new(false),
         }
     }
 
     /// Takes over `memory`, and clears it.
-    pub(super) fn lend(&self, memory: &'static mut [u8]) -> Result<(), Cause> {
-        memory.fill(0);
-        let (start, len) = (memory.as_mut_ptr(), memory.len());
+    pub(super) fn lend(&self, memory: DeviceMemory) -> Result<(), Cause> {
+        let (len, is_translated) = (memory.bytes(), memory.is_translated());
+        let (start, address) = memory.stretch(len, 1).ok_or(Cause::Device)?;
+        let address = usize::try_from(address).map_err(|_| Cause::Device)?;
+        let moved = address.wrapping_sub(start.addr().get());
+        if !moved.is_multiple_of(PAGE_SIZE) {
+            return Err(Cause::Unaligned { need: PAGE_SIZE as u32 });
+        }
         let none = core::ptr::null_mut();
-        let claimed = self.start.compare_exchange(none, start, Ordering::AcqRel, Ordering::Acquire);
+        let claimed = self.start.compare_exchange(none, start.as_ptr(), Ordering::AcqRel, Ordering::Acquire);
         claimed.map_err(|_| Cause::Busy)?;
+        // SAFETY: so many bytes of memory that was lent for good, of which nothing is in use yet.
+        unsafe { start.write_bytes(0, len) };
+        self.moved.store(moved, Ordering::Relaxed);
+        self.is_translated.store(is_translated, Ordering::Relaxed);
         self.len.store(len, Ordering::Release);
         Ok(())
+    }
+
+    /// The address for devices of what lies in the memory.
+    fn address(&self, at: NonNull<u8>) -> PhysAddr {
+        let at = at.as_ptr().expose_provenance();
+        at.wrapping_add(self.moved.load(Ordering::Relaxed)) as PhysAddr
     }
 
     /// The next `bytes` at an address that is a multiple of `align`, a power of two; all zero, and
@@ -72,7 +95,21 @@ static DEVICE_MEMORY: Arena = Arena::new();
 /// # Errors
 /// [`Cause::Busy`] if memory was lent before; it is kept.
 pub fn lend(memory: &'static mut [u8]) -> Result<(), Cause> {
+    lend_device_memory(DeviceMemory::one_to_one(memory))
+}
+
+/// Hands over memory like [`lend`] that devices find elsewhere than the program does.
+///
+/// # Errors
+/// [`Cause::Busy`] if memory was lent before; it is kept. [`Cause::Device`] for addresses that are
+/// longer than the program's, [`Cause::Unaligned`] for those that differ by a part of a page.
+pub fn lend_device_memory(memory: DeviceMemory) -> Result<(), Cause> {
     DEVICE_MEMORY.lend(memory)
+}
+
+/// Returns true if devices reach the memory lent by an IOMMU.
+pub(super) fn is_translated() -> bool {
+    DEVICE_MEMORY.is_translated.load(Ordering::Relaxed)
 }
 
 /// Returns true once memory was lent.
@@ -90,19 +127,19 @@ pub(super) fn take(bytes: usize) -> Result<NonNull<u8>, Cause> {
     DEVICE_MEMORY.take(bytes, 64).ok_or(Cause::Full(Resource::DeviceMemory))
 }
 
-/// The machine that `virtio-drivers` asks for memory: gives it from what was [lent](lend), mapped
-/// one to one.
+/// The machine that `virtio-drivers` asks for memory: gives it from what was [lent](lend), at the
+/// addresses that devices have for it.
 #[derive(Debug)]
 pub struct LentFrame;
 
 // SAFETY: `dma_alloc` hands out memory that `lend` was given for good, aligned and zero, no piece
-// of it twice. Addresses are the same for devices and program, as the callers of `find_mmio` and
-// `find_pci` promise.
+// of it twice. Devices find it where whoever made the `DeviceMemory` says, and registers are found
+// where the devices say, as the callers of `find_mmio` and `find_pci` promise.
 unsafe impl Hal for LentFrame {
     fn dma_alloc(pages: usize, _direction: BufferDirection) -> (PhysAddr, NonNull<u8>) {
         let bytes = pages.saturating_mul(PAGE_SIZE);
         match DEVICE_MEMORY.take(bytes, PAGE_SIZE) {
-            Some(start) => (start.addr().get() as PhysAddr, start),
+            Some(start) => (DEVICE_MEMORY.address(start), start),
             // Zero tells the caller that there is none.
             None => (0, NonNull::dangling()),
         }
@@ -118,7 +155,7 @@ unsafe impl Hal for LentFrame {
     }
 
     unsafe fn share(buffer: NonNull<[u8]>, _direction: BufferDirection) -> PhysAddr {
-        buffer.cast::<u8>().as_ptr().expose_provenance() as PhysAddr
+        DEVICE_MEMORY.address(buffer.cast())
     }
 
     unsafe fn unshare(_paddr: PhysAddr, _buffer: NonNull<[u8]>, _direction: BufferDirection) {}
@@ -138,11 +175,17 @@ mod tests {
         assert_eq!((arena.take(1, 1), arena.is_lent()), (None, false));
         let memory = Box::leak(vec![7; 3 * PAGE_SIZE + 100].into_boxed_slice());
         let range = memory.as_ptr_range();
-        arena.lend(memory).unwrap();
+        let moved = memory.as_ptr().expose_provenance() as u64 + 0x10_0000;
+        // SAFETY: no device is told the addresses.
+        let odd = unsafe { DeviceMemory::at(Box::leak(Box::new([0; 8])), 1) };
+        assert_eq!(arena.lend(odd), Err(Cause::Unaligned { need: 4096 }));
+        // SAFETY: as above.
+        arena.lend(unsafe { DeviceMemory::at(memory, moved) }).unwrap();
         assert!(arena.is_lent());
         let first = arena.take(10, 64).unwrap();
         let page = arena.take(PAGE_SIZE, PAGE_SIZE).unwrap();
         assert_eq!((first.align_offset(64), page.align_offset(PAGE_SIZE)), (0, 0));
+        assert_eq!(arena.address(page), page.addr().get() as u64 + 0x10_0000);
         assert!(page.addr().get() >= first.addr().get() + 10);
         assert!(range.contains(&page.as_ptr().cast_const()));
         // SAFETY: the piece was just handed out.
@@ -151,6 +194,7 @@ mod tests {
         assert_eq!(arena.take(usize::MAX, 64), None);
         let left = arena.left();
         assert!(arena.take(left, 1).is_some() && arena.take(1, 1).is_none());
-        assert_eq!(arena.lend(Box::leak(Box::new([0; 8]))), Err(Cause::Busy));
+        let other = DeviceMemory::one_to_one(Box::leak(Box::new([0; 8])));
+        assert_eq!(arena.lend(other), Err(Cause::Busy));
     }
 }

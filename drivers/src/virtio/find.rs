@@ -5,9 +5,9 @@ use core::ptr::NonNull;
 
 use aldis_hal::Cause;
 use aldis_hal::mmio::Mmio;
-use virtio_drivers::transport::DeviceType;
 use virtio_drivers::transport::mmio::MmioTransport;
-use virtio_drivers::transport::pci::{PciTransport, VirtioPciError, virtio_device_type};
+use virtio_drivers::transport::pci::bus::DeviceFunctionInfo;
+use virtio_drivers::transport::pci::{PciTransport, VirtioPciError};
 
 use super::arena::LentFrame;
 use crate::pci::{self, AddressWindow, ConfigurationAccess, PciRoot};
@@ -23,6 +23,10 @@ pub struct VirtioSlots {
     /// The number of slots.
     pub count: usize,
 }
+
+/// The network devices on PCI: vendor and number of the modern one, and of one that legacy drivers
+/// know too.
+pub const DEVICES: [[u16; 2]; 2] = [[0x1AF4, 0x1041], [0x1AF4, 0x1000]];
 
 /// The registers of a slot that say what is in it, and what they say of a virtio network device
 /// (VIRTIO 1.2, 4.2.2 and 5).
@@ -84,7 +88,7 @@ pub unsafe fn find_pci<C: ConfigurationAccess>(
     buses: u8,
     window: &mut AddressWindow,
 ) -> Result<Option<PciTransport>, Cause> {
-    let network = |info: &_| virtio_device_type(info) == Some(DeviceType::Network);
+    let network = |info: &DeviceFunctionInfo| DEVICES.contains(&[info.vendor_id, info.device_id]);
     let Some(function) = pci::find(root, buses, network) else { return Ok(None) };
     pci::enable(root, function, window)?;
     match PciTransport::new::<LentFrame, _>(root, function) {
@@ -100,7 +104,7 @@ mod tests {
     use std::boxed::Box;
     use std::vec;
 
-    use virtio_drivers::transport::{DeviceStatus, Transport};
+    use virtio_drivers::transport::{DeviceStatus, DeviceType, Transport};
 
     use super::*;
 

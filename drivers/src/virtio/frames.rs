@@ -43,6 +43,9 @@ pub(super) struct Frames<const QUEUE: usize> {
     free_len: usize,
 }
 
+// SAFETY: the buffers are this value's alone, but for the device, and not bound to a thread.
+unsafe impl<const QUEUE: usize> Send for Frames<QUEUE> {}
+
 impl<const QUEUE: usize> Frames<QUEUE> {
     /// Buffers for frames of up to `frame_bytes`, from the memory lent; all are the program's.
     pub(super) fn new(frame_bytes: usize, legacy: bool) -> Result<Self, Cause> {

@@ -10,7 +10,7 @@ use virtio_drivers::PAGE_SIZE;
 use virtio_drivers::queue::VirtQueue;
 use virtio_drivers::transport::{DeviceStatus, DeviceType, Transport};
 
-use super::arena::LentFrame;
+use super::arena::{self, LentFrame};
 use super::frames::{Frames, stride};
 
 const RECEIVE: u16 = 0;
@@ -31,6 +31,8 @@ bitflags! {
         const STATUS = 1 << 16;
         /// The device is no legacy device.
         const VERSION_1 = 1 << 32;
+        /// The device reaches memory as others on its bus do, by an IOMMU where there is one.
+        const ACCESS_PLATFORM = 1 << 33;
     }
 }
 
@@ -96,6 +98,7 @@ impl<T: Transport, const QUEUE: usize> VirtioNet<T, QUEUE> {
     ///
     /// # Errors
     /// [`Cause::Unsupported`] for another kind of device, or one that has no address of its own;
+    /// [`Cause::Incompatible`] for one that goes past the IOMMU whose addresses it would be given;
     /// [`Cause::TooBig`] for a queue longer than the device's, or frames above 64 KiB;
     /// [`Cause::Full`] with [`Resource::DeviceMemory`] when the memory lent does not suffice;
     /// [`Cause::Device`] for a device that refuses.
@@ -111,6 +114,7 @@ impl<T: Transport, const QUEUE: usize> VirtioNet<T, QUEUE> {
         if !legacy && !transport.get_status().contains(DeviceStatus::FEATURES_OK) {
             return Err(Cause::Device);
         }
+        check_addresses(features, arena::is_translated())?;
         if !features.contains(Features::MAC) {
             return Err(Cause::Unsupported);
         }
@@ -185,6 +189,15 @@ impl<T: Transport, const QUEUE: usize> VirtioNet<T, QUEUE> {
             self.tx.push(buffer);
         }
     }
+}
+
+/// Returns an error for a device that takes addresses of an IOMMU for those of the bus (VIRTIO 1.2,
+/// 6.3).
+fn check_addresses(features: Features, is_translated: bool) -> Result<(), Cause> {
+    if is_translated && !features.contains(Features::ACCESS_PLATFORM) {
+        return Err(Cause::Incompatible);
+    }
+    Ok(())
 }
 
 /// A queue that asks for no interrupts.
@@ -337,5 +350,19 @@ impl<T: Transport, const QUEUE: usize> fmt::Debug for VirtioNet<T, QUEUE> {
             .field("broken", broken)
             .field("counters", counters)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_goes_past_the_iommu_is_refused_behind_one() {
+        let modern = Features::VERSION_1 | Features::MAC;
+        assert_eq!(check_addresses(modern, true), Err(Cause::Incompatible));
+        assert_eq!(check_addresses(modern, false), Ok(()));
+        assert_eq!(check_addresses(modern | Features::ACCESS_PLATFORM, true), Ok(()));
     }
 }

@@ -12,10 +12,20 @@ use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Trans
 use virtio_drivers::{Error, PhysAddr};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
+use crate::device_memory::DeviceMemory;
+
+/// The device finds memory so far from where the program does, as on a bus of its own.
+const MOVED: u64 = 0x10_0000_0000;
+
 /// Lends memory for all tests of the process.
 pub(super) fn lend_memory() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| super::super::lend(Box::leak(vec![0; 16 << 20].into_boxed_slice())).unwrap());
+    ONCE.call_once(|| {
+        let memory = Box::leak(vec![0xEE; 16 << 20].into_boxed_slice());
+        let address = memory.as_mut_ptr().expose_provenance() as u64 + MOVED;
+        // SAFETY: the tests' device takes the same number off every address.
+        super::super::lend_device_memory(unsafe { DeviceMemory::at(memory, address) }).unwrap();
+    });
 }
 
 /// Address, length, and whether the device is to write.
@@ -190,7 +200,7 @@ impl DeviceState {
             let head = ((queue.available + 4 + 2 * slot) as *const u16).read_volatile();
             let mut descriptor = queue.descriptors + 16 * u64::from(head);
             loop {
-                let address = (descriptor as *const u64).read_volatile();
+                let address = (descriptor as *const u64).read_volatile() - MOVED;
                 let len = ((descriptor + 8) as *const u32).read_volatile();
                 let flags = ((descriptor + 12) as *const u16).read_volatile();
                 chain.push((address, len, flags & 2 != 0));
@@ -298,6 +308,7 @@ impl Transport for Registers {
         used: PhysAddr,
     ) {
         let size = size as usize;
+        let [descriptors, available, used] = [descriptors, available, used].map(|address| address - MOVED);
         self.0.state().queues[usize::from(queue)] =
             DeviceQueue { size, descriptors, available, used, ..DeviceQueue::default() };
     }

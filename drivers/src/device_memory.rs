@@ -10,6 +10,8 @@ pub struct DeviceMemory {
     bytes: usize,
     /// The address of its first byte for the device.
     address: u64,
+    /// True if that is an address of an IOMMU's.
+    is_translated: bool,
 }
 
 // SAFETY: it stands for a `&'static mut [u8]`, which may go to another thread.
@@ -19,11 +21,11 @@ impl DeviceMemory {
     /// Memory that the device finds where the program does.
     pub fn one_to_one(memory: &'static mut [u8]) -> Self {
         let address = memory.as_mut_ptr().expose_provenance() as u64;
-        Self { start: NonNull::from(&mut *memory).cast(), bytes: memory.len(), address }
+        Self { start: NonNull::from(&mut *memory).cast(), bytes: memory.len(), address, is_translated: false }
     }
 
-    /// Memory that the device finds from `address` on: behind an IOMMU, or where the program's
-    /// addresses are not the bus's.
+    /// Memory that the device finds from `address` on: where the program's addresses are not the
+    /// bus's.
     ///
     /// # Safety
     /// The bytes at `address` for the device are those of `memory`, as many and in order, for good.
@@ -31,9 +33,28 @@ impl DeviceMemory {
         Self { address, ..Self::one_to_one(memory) }
     }
 
+    /// Memory that the device finds from `address` on, behind an IOMMU. A device that may go past
+    /// the IOMMU is refused by its driver.
+    ///
+    /// # Safety
+    /// The IOMMU has the bytes of `memory` at `address`, as many and in order, for good.
+    pub unsafe fn translated(memory: &'static mut [u8], address: u64) -> Self {
+        Self { address, is_translated: true, ..Self::one_to_one(memory) }
+    }
+
+    /// Returns true if its addresses are an IOMMU's.
+    pub(crate) const fn is_translated(&self) -> bool {
+        self.is_translated
+    }
+
+    /// The bytes.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// The first stretch of `bytes` whose address is a multiple of `align` for the device and for
     /// the program: its start, and its address for the device.
-    pub(super) fn stretch(self, bytes: usize, align: usize) -> Option<(NonNull<u8>, u64)> {
+    pub(crate) fn stretch(self, bytes: usize, align: usize) -> Option<(NonNull<u8>, u64)> {
         let skipped = self.start.align_offset(align);
         let address = self.address.checked_add(skipped as u64)?;
         let end = skipped.checked_add(bytes).filter(|end| *end <= self.bytes)?;
