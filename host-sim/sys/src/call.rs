@@ -35,6 +35,8 @@ calls! {
     true:
         ProcessVmReadv "process_vm_readv"
         ProcessVmWritev "process_vm_writev"
+        Pread "pread"
+        Pwrite "pwrite"
         Read "read"
         Readv "readv"
         Write "write"
@@ -67,6 +69,7 @@ calls! {
         Ftruncate "ftruncate"
         Futex "futex"
         Getcwd "getcwd"
+        Getdents "getdents"
         Getifaddrs "getifaddrs"
         Getrlimit "getrlimit"
         Getrusage "getrusage"

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use nix::NixPath;
 use nix::errno::Errno;
 pub use nix::fcntl::{FcntlArg, FdFlag, OFlag};
-use nix::libc;
+use nix::libc::{self, off_t};
 pub use nix::unistd::AccessFlags;
 
 use crate::call::Call;
@@ -35,6 +35,26 @@ pub fn read(file: impl AsFd, room: &mut [u8]) -> Result<usize, Errno> {
 pub fn write(file: impl AsFd, bytes: &[u8]) -> Result<usize, Errno> {
     let fault = enter(Call::Write)?;
     nix::unistd::write(file, fault.cut(bytes))
+}
+
+/// `pread(2)`: from a place of the file.
+///
+/// # Errors
+/// The system's.
+pub fn pread(file: impl AsFd, room: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    let fault = enter(Call::Pread)?;
+    let offset = off_t::try_from(offset).map_err(|_| Errno::EINVAL)?;
+    nix::sys::uio::pread(file, fault.cut_mut(room), offset)
+}
+
+/// `pwrite(2)`: to a place of the file.
+///
+/// # Errors
+/// The system's.
+pub fn pwrite(file: impl AsFd, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
+    let fault = enter(Call::Pwrite)?;
+    let offset = off_t::try_from(offset).map_err(|_| Errno::EINVAL)?;
+    nix::sys::uio::pwrite(file, fault.cut(bytes), offset)
 }
 
 /// Writes all of `bytes`: `write(2)`, until nothing is left.
@@ -178,6 +198,19 @@ pub fn read_link(path: impl AsRef<Path>) -> io::Result<PathBuf> {
 pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     let _fault = enter(Call::Readlink)?;
     fs::canonicalize(path)
+}
+
+/// `open(2)` and `getdents(2)`: the names of what is in a folder, in order; those that are no text
+/// are left out.
+///
+/// # Errors
+/// The system's.
+pub fn names_in(path: impl AsRef<Path>) -> io::Result<Vec<String>> {
+    let _fault = enter(Call::Getdents)?;
+    let entries = fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.file_name().into_string().ok()));
+    let mut names: Vec<String> = entries.collect::<io::Result<Vec<_>>>()?.into_iter().flatten().collect();
+    names.sort();
+    Ok(names)
 }
 
 /// `unlink(2)`.

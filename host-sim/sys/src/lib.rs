@@ -18,6 +18,7 @@
 //! | [`socket`] | sockets |
 //! | [`interface`] | network interfaces, and sockets and devices of their frames |
 //! | [`xdp`], [`bpf`] | sockets whose frames are in shared memory, and programs that choose them |
+//! | [`vfio`] | PCI devices in the hands of a process |
 //! | [`event`] | waiting for files and signals |
 //! | [`futex`] | sleeping on words of shared memory, and barriers |
 //! | [`signal`] | signals, to this process and to others |
@@ -48,6 +49,7 @@ pub mod process;
 pub mod random;
 pub mod signal;
 pub mod socket;
+pub mod vfio;
 pub mod xdp;
 
 pub use call::{Call, CallFailure};
