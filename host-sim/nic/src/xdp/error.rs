@@ -51,6 +51,8 @@ pub enum XdpError {
         /// The longest with which AF_XDP can be used.
         most: u32,
     },
+    /// The interface is the loopback, whose frames are too long.
+    Loopback,
     /// The system has said what cannot be.
     Fault(XdpFault),
 }
@@ -107,6 +109,12 @@ impl XdpError {
                 "the MTU of {interface} is {mtu}, too long for AF_XDP: ip link set {interface} mtu {most}, or use \
                  packet:{interface}"
             ),
+            Self::Loopback => {
+                write!(
+                    f,
+                    "{interface} is the loopback, whose frames are too long for AF_XDP; use packet:{interface}"
+                )
+            }
             Self::Fault(fault) => write!(f, "{interface}: {fault}"),
         }
     }

@@ -11,7 +11,7 @@ use aldis_drivers::xdp::{
 use aldis_hal::nic::{MAC_HEADER_BYTES, Mac};
 use aldis_sys::bpf::{XdpMode, attach_xdp, load_xdp, map_of_sockets};
 use aldis_sys::event::{PollTimeout, poll};
-use aldis_sys::interface::{InterfaceState, add_unicast, packet_socket};
+use aldis_sys::interface::{IFF_LOOPBACK, InterfaceState, add_unicast, packet_socket};
 use aldis_sys::socket::{MsgFlags, recv, send};
 use aldis_sys::xdp::{
     XdpRingKind, bind_queue, has_zero_copy, register_area, ring_offsets, size_ring, xdp_socket,
@@ -187,7 +187,11 @@ impl AsFd for XdpWire {
 fn chunk_bytes(choice: &CardChoice, state: &InterfaceState) -> Result<u32, CardError> {
     let need = u64::from(state.mtu) + u64::from(HEADROOM_BYTES) + MAC_HEADER_BYTES as u64;
     let found = CHUNK_BYTES.into_iter().find(|bytes| need <= u64::from(*bytes));
-    found.ok_or_else(|| of(choice, XdpError::Long { mtu: state.mtu, most: MTU_MAX }))
+    // That of the loopback is its own: nobody shortens it for a job.
+    let is_loopback = state.has(IFF_LOOPBACK);
+    let error =
+        if is_loopback { XdpError::Loopback } else { XdpError::Long { mtu: state.mtu, most: MTU_MAX } };
+    found.ok_or_else(|| of(choice, error))
 }
 
 /// Makes the memory that a socket shares with the system, and registers it.
@@ -280,4 +284,25 @@ fn refused(choice: &CardChoice, CallFailure { call, errno }: CallFailure) -> Car
         _ => return CardError::System { interface: choice.interface.clone(), call, errno },
     };
     of(choice, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use aldis_sys::interface::interface;
+
+    use super::*;
+
+    #[test]
+    fn the_loopback_has_another_remedy_than_a_shorter_mtu() {
+        let choice: CardChoice = "xdp:lo".parse().unwrap();
+        let lo = InterfaceState { mtu: 65_536, ..interface("lo").unwrap() };
+        let told = |state| chunk_bytes(&choice, &state).unwrap_err().to_string();
+        assert_eq!(
+            told(lo.clone()),
+            "lo is the loopback, whose frames are too long for AF_XDP; use packet:lo"
+        );
+        let long = InterfaceState { flags: 0, mtu: 9000, ..lo.clone() };
+        assert!(told(long).contains("ip link set lo mtu 3826"));
+        assert_eq!(chunk_bytes(&choice, &InterfaceState { mtu: 1500, ..lo }), Ok(2048));
+    }
 }
