@@ -1,6 +1,7 @@
 //! Messages over a network card of this machine: frames of [`Ethernet`](aldis_drivers::ethernet)
 //! through an interface, by a socket of frames, by memory that is shared with the system (AF_XDP)
-//! or a TAP, or through memory that is shared with DPDK or VPP (memif), and no TCP/IP.
+//! or a TAP, through memory that is shared with DPDK or VPP (memif), or by a card on PCI that is
+//! the process's alone (VFIO), and no TCP/IP.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -18,8 +19,9 @@
 //!
 //! Frames that are lost are repeated, for an hour if need be: a rank that computes answers nobody.
 //! An interface that is down or gone is waited for ([`CardChoice::patience_s`]), then all peers are
-//! lost for [`Cause::Device`]; one whose MTU has become too short loses them at once. The error
-//! that the job ends with says which, and what to do ([`Wired::trouble`]).
+//! lost for [`Cause::Device`]; one whose MTU has become too short loses them at once, and so does a
+//! card on PCI that the system has asked for. The error that the job ends with says which, and what
+//! to do ([`Wired::trouble`]).
 //!
 //! # Bounds
 //!
@@ -34,7 +36,7 @@ use std::os::fd::OwnedFd;
 
 use aldis_drivers::ethernet::{Ethernet, EthernetMemory, PeerRow};
 use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Sink};
-use aldis_nic::{CardError, RankNic};
+use aldis_nic::{CARD_KINDS, CardError, RankNic};
 
 use self::address::WiredAddress;
 use self::wire::InterfaceWire;
@@ -43,8 +45,8 @@ use crate::error::JoinError;
 
 pub use aldis_nic::{CardChoice, CardKind, CardsChoice};
 
-/// The variable that names the card: `packet:IF`, `xdp:IF`, `tap:IF` or `memif:PATH`; or two, with
-/// a plus between them.
+/// The variable that names the card: `packet:IF`, `xdp:IF`, `tap:IF`, `memif:PATH` or
+/// `pci:ADDRESS`; or two, with a plus between them.
 pub const CARD_VARIABLE: &str = "ALDIS_NIC";
 
 /// The cost of a frame through the system on a network of 10 Gbit/s: two calls and a switch's
@@ -79,7 +81,7 @@ impl Wired {
         let missing = || JoinError::Setting {
             name: CARD_VARIABLE,
             value: String::new(),
-            why: "it names the card of --transport ethernet: packet:IF, xdp:IF, tap:IF or memif:PATH".into(),
+            why: format!("it names the card of --transport ethernet: {CARD_KINDS}"),
         };
         let choice: CardsChoice = setting(CARD_VARIABLE)?.ok_or_else(missing)?;
         let refused = |text| JoinError::Ethernet { rank, text };

@@ -2,12 +2,13 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use aldis_hal::nic::{LinkState, Mac, Nic, TxFrame};
+use aldis_hal::nic::{LinkState, Mac, Nic, RxFrame, TxFrame};
 
 use crate::choice::{CardChoice, CardKind};
 use crate::error::CardError;
 use crate::interface::{InterfaceNic, InterfaceTx};
 use crate::memif::{MemifNic, MemifTx};
+use crate::pci::{PciNic, PciRx, PciTx};
 use crate::xdp::{XdpNic, XdpTx};
 
 /// The frames that a card takes, of those to its address or to all stations.
@@ -42,15 +43,18 @@ pub enum CardNic {
     Xdp(Box<XdpNic>),
     /// Memory that is shared with another process.
     Memif(MemifNic),
+    /// A card on PCI that the system hands over.
+    Pci(Box<PciNic>),
 }
 
 impl CardNic {
     /// Opens a card: frames to this address or to all stations, of an interface those of one kind.
-    /// Where the choice says so the interface's own address takes its place.
+    /// Where the choice says so the interface's own address takes its place; that of a card on PCI
+    /// always does.
     ///
     /// # Errors
     /// The causes that [`CardError`] names: no such interface or socket, one that is down, no
-    /// permission, a TAP, a queue or a memif that another process has.
+    /// permission, a TAP, a queue, a memif or a device that another process has.
     pub fn open(choice: &CardChoice, mac: Mac, kind: FrameKind) -> Result<Self, CardError> {
         match choice.kind {
             CardKind::Packet | CardKind::Tap => {
@@ -58,6 +62,7 @@ impl CardNic {
             }
             CardKind::Xdp => XdpNic::open(choice, mac, kind).map(|card| Self::Xdp(Box::new(card))),
             CardKind::Memif => MemifNic::open(choice, mac).map(Self::Memif),
+            CardKind::Pci => PciNic::open(choice).map(|card| Self::Pci(Box::new(card))),
         }
     }
 
@@ -68,8 +73,19 @@ impl CardNic {
     pub fn share(&mut self) -> Result<(), CardError> {
         match self {
             Self::Interface(card) => card.share(),
-            // A queue has one rank, and an interface one program.
-            Self::Xdp(_) | Self::Memif(_) => Ok(()),
+            // A queue or a device has one rank, and an interface one program.
+            Self::Xdp(_) | Self::Memif(_) | Self::Pci(_) => Ok(()),
+        }
+    }
+
+    /// Has the card take frames to this address, of one that has opened with another.
+    ///
+    /// # Errors
+    /// [`CardError::Pci`] for one that cannot.
+    pub(crate) fn set_mac(&mut self, mac: Mac) -> Result<(), CardError> {
+        match self {
+            Self::Pci(card) if card.mac() != mac => card.set_mac(mac),
+            _ => Ok(()),
         }
     }
 
@@ -80,6 +96,7 @@ impl CardNic {
             Self::Interface(card) => card.probe(),
             Self::Xdp(card) => card.probe(),
             Self::Memif(card) => card.probe(),
+            Self::Pci(card) => card.probe(),
         }
     }
 
@@ -89,6 +106,7 @@ impl CardNic {
             Self::Interface(card) => card.trouble(),
             Self::Xdp(card) => card.trouble(),
             Self::Memif(card) => card.trouble(),
+            Self::Pci(card) => card.trouble(),
         }
     }
 
@@ -98,6 +116,7 @@ impl CardNic {
             Self::Interface(card) => card.choice(),
             Self::Xdp(card) => card.choice(),
             Self::Memif(card) => card.choice(),
+            Self::Pci(card) => card.choice(),
         }
     }
 
@@ -106,7 +125,7 @@ impl CardNic {
         match self {
             Self::Interface(card) => Some(card.index()),
             Self::Xdp(card) => Some(card.index()),
-            Self::Memif(_) => None,
+            Self::Memif(_) | Self::Pci(_) => None,
         }
     }
 
@@ -114,6 +133,7 @@ impl CardNic {
     pub const fn manner(&self) -> Option<&'static str> {
         match self {
             Self::Xdp(card) => Some(card.manner()),
+            Self::Pci(card) => Some(card.manner()),
             Self::Interface(_) | Self::Memif(_) => None,
         }
     }
@@ -123,7 +143,25 @@ impl CardNic {
         match self {
             Self::Interface(card) => Some(card.as_fd()),
             Self::Xdp(card) => Some(card.as_fd()),
-            Self::Memif(_) => None,
+            Self::Memif(_) | Self::Pci(_) => None,
+        }
+    }
+}
+
+/// A received frame.
+#[derive(Debug)]
+pub enum CardRx<'a> {
+    /// In memory of this process.
+    Bytes(&'a [u8]),
+    /// Of a card on PCI.
+    Pci(PciRx<'a>),
+}
+
+impl RxFrame for CardRx<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Bytes(frame) => frame,
+            Self::Pci(frame) => frame.bytes(),
         }
     }
 }
@@ -137,6 +175,8 @@ pub enum CardTx<'a> {
     Xdp(XdpTx<'a>),
     /// Through shared memory.
     Memif(MemifTx<'a>),
+    /// By a card on PCI.
+    Pci(PciTx<'a>),
 }
 
 impl TxFrame for CardTx<'_> {
@@ -145,6 +185,7 @@ impl TxFrame for CardTx<'_> {
             Self::Interface(frame) => frame.bytes(),
             Self::Xdp(frame) => frame.bytes(),
             Self::Memif(frame) => frame.bytes(),
+            Self::Pci(frame) => frame.bytes(),
         }
     }
 
@@ -153,19 +194,21 @@ impl TxFrame for CardTx<'_> {
             Self::Interface(frame) => frame.send(),
             Self::Xdp(frame) => frame.send(),
             Self::Memif(frame) => frame.send(),
+            Self::Pci(frame) => frame.send(),
         }
     }
 }
 
 impl Nic for CardNic {
-    type Rx<'a> = &'a [u8];
+    type Rx<'a> = CardRx<'a>;
     type Tx<'a> = CardTx<'a>;
 
-    fn receive(&mut self) -> Option<&[u8]> {
+    fn receive(&mut self) -> Option<CardRx<'_>> {
         match self {
-            Self::Interface(card) => card.receive(),
-            Self::Xdp(card) => card.receive(),
-            Self::Memif(card) => card.receive(),
+            Self::Interface(card) => card.receive().map(CardRx::Bytes),
+            Self::Xdp(card) => card.receive().map(CardRx::Bytes),
+            Self::Memif(card) => card.receive().map(CardRx::Bytes),
+            Self::Pci(card) => card.receive().map(CardRx::Pci),
         }
     }
 
@@ -174,6 +217,7 @@ impl Nic for CardNic {
             Self::Interface(card) => card.transmit(len).map(CardTx::Interface),
             Self::Xdp(card) => card.transmit(len).map(CardTx::Xdp),
             Self::Memif(card) => card.transmit(len).map(CardTx::Memif),
+            Self::Pci(card) => card.transmit(len).map(CardTx::Pci),
         }
     }
 
@@ -182,6 +226,7 @@ impl Nic for CardNic {
             Self::Interface(card) => card.mtu(),
             Self::Xdp(card) => card.mtu(),
             Self::Memif(card) => card.mtu(),
+            Self::Pci(card) => card.mtu(),
         }
     }
 
@@ -190,6 +235,7 @@ impl Nic for CardNic {
             Self::Interface(card) => card.mac(),
             Self::Xdp(card) => card.mac(),
             Self::Memif(card) => card.mac(),
+            Self::Pci(card) => card.mac(),
         }
     }
 
@@ -198,6 +244,7 @@ impl Nic for CardNic {
             Self::Interface(card) => card.link(),
             Self::Xdp(card) => card.link(),
             Self::Memif(card) => card.link(),
+            Self::Pci(card) => card.link(),
         }
     }
 }

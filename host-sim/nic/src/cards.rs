@@ -9,7 +9,7 @@ use aldis_hal::nic::{LinkState, MAC_HEADER_BYTES, Mac, Nic, TxFrame};
 use aldis_sys::Errno;
 use aldis_sys::event::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
-use crate::card::{CardNic, CardTx, FrameKind};
+use crate::card::{CardNic, CardRx, CardTx, FrameKind};
 use crate::choice::{CardChoice, CardKind};
 use crate::error::CardError;
 
@@ -103,7 +103,8 @@ impl RankNic {
     pub fn open(choice: &CardsChoice, mac: Mac, kind: FrameKind) -> Result<Self, CardError> {
         let first = CardNic::open(&choice.first, mac, kind)?;
         let Some(second) = &choice.second else { return Ok(Self::Single(first)) };
-        let second = CardNic::open(second, first.mac(), kind)?;
+        let mut second = CardNic::open(second, first.mac(), kind)?;
+        second.set_mac(first.mac())?;
         let frame = vec![0; first.mtu().min(second.mtu()) + MAC_HEADER_BYTES];
         let bell = PairBell::of(&first, &second);
         Ok(Self::Bonded(Box::new(CardPair { nic: BondedNic::new(first, second, frame), bell })))
@@ -213,10 +214,10 @@ pub enum RankTx<'a> {
 }
 
 impl Nic for RankNic {
-    type Rx<'a> = &'a [u8];
+    type Rx<'a> = CardRx<'a>;
     type Tx<'a> = RankTx<'a>;
 
-    fn receive(&mut self) -> Option<&[u8]> {
+    fn receive(&mut self) -> Option<CardRx<'_>> {
         match self {
             Self::Single(card) => card.receive(),
             Self::Bonded(pair) => {
@@ -261,9 +262,12 @@ mod tests {
 
     #[test]
     fn one_card_and_two_are_read_and_written() {
-        for text in
-            ["packet:eth0", "packet:eth0,udp,patience=5+packet:eth1", "tap:t%r+memif:/run/a+b.sock,id=%r"]
-        {
+        for text in [
+            "packet:eth0",
+            "packet:eth0,udp,patience=5+packet:eth1",
+            "tap:t%r+memif:/run/a+b.sock,id=%r",
+            "pci:0000:00:04.0+pci:0000:00:05.0",
+        ] {
             assert_eq!(text.parse::<CardsChoice>().unwrap().to_string(), text);
         }
         // A plus of a name is none between cards.

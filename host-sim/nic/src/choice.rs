@@ -7,6 +7,8 @@ use core::str::FromStr;
 use aldis_sys::bpf::XdpMode;
 use aldis_sys::xdp::XdpCopies;
 
+use crate::pci_address::PciAddress;
+
 /// The kind of a card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CardKind {
@@ -18,6 +20,8 @@ pub enum CardKind {
     Tap,
     /// Memory that is shared with DPDK, VPP or another such process.
     Memif,
+    /// A card on PCI that the system hands over, by VFIO.
+    Pci,
 }
 
 impl CardKind {
@@ -28,12 +32,13 @@ impl CardKind {
             Self::Xdp => "xdp",
             Self::Tap => "tap",
             Self::Memif => "memif",
+            Self::Pci => "pci",
         }
     }
 
     /// The kind of this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        let all = [Self::Packet, Self::Xdp, Self::Tap, Self::Memif];
+        let all = [Self::Packet, Self::Xdp, Self::Tap, Self::Memif, Self::Pci];
         all.into_iter().find(|kind| kind.name() == name)
     }
 }
@@ -139,8 +144,8 @@ const MEMIF_MTU_MAX: u16 = 9216;
 /// Bytes of a secret.
 const SECRET_BYTES: usize = 24;
 
-/// A card as the user chooses it: `packet:IF`, `xdp:IF`, `tap:IF` or `memif:PATH`, and words behind
-/// commas.
+/// A card as the user chooses it: `packet:IF`, `xdp:IF`, `tap:IF`, `memif:PATH` or `pci:ADDRESS`,
+/// and words behind commas.
 ///
 /// ```text
 /// packet:eth0                  frames of eth0, with an address of the rank's own
@@ -155,12 +160,14 @@ const SECRET_BYTES: usize = 24;
 /// memif:/run/rank%r.sock       interface 0 of a server for each rank
 /// memif:/run/a.sock,server     the server itself
 /// memif:/run/a.sock,secret=TEXT,mtu=9000
+/// pci:0000:00:04.0             the card at this address, with no driver of the system
+/// pci:0000:01:10.%r            the function of the rank's number, such as of a card with SR-IOV
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CardChoice {
     /// Its kind.
     pub kind: CardKind,
-    /// The name of its interface, or the path of its socket.
+    /// The name of its interface, the path of its socket, or its address.
     pub interface: String,
     /// True if the interface's own address is used.
     pub has_interface_mac: bool,
@@ -173,6 +180,9 @@ pub struct CardChoice {
     /// The part that only a memif has.
     pub memif: MemifChoice,
 }
+
+/// The kinds of cards, as a user names them.
+pub const CARD_KINDS: &str = "packet:IF, xdp:IF, tap:IF, memif:PATH or pci:ADDRESS";
 
 /// The place of a rank's number in the name of an interface.
 const RANK_MARK: &str = "%r";
@@ -216,6 +226,9 @@ impl CardChoice {
             ("mac=interface", CardKind::Packet | CardKind::Xdp) => self.has_interface_mac = true,
             ("mac=interface", CardKind::Tap) => {
                 return Err("the address of a TAP is that of its other end; leave mac=interface out".into());
+            }
+            ("mac=interface", CardKind::Pci) => {
+                return Err("a card on PCI has its own address; leave mac=interface out".into());
             }
             (word, CardKind::Xdp) => return self.xdp.take(word),
             (word, CardKind::Memif) => return self.memif.take(word),
@@ -263,7 +276,7 @@ impl FromStr for CardChoice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let unknown = || format!("no card is called {text:?}; it is packet:IF, xdp:IF, tap:IF or memif:PATH");
+        let unknown = || format!("no card is called {text:?}; it is {CARD_KINDS}");
         let (kind, rest) = text.split_once(':').ok_or_else(unknown)?;
         let kind = CardKind::named(kind).ok_or_else(unknown)?;
         let mut words = rest.split(',');
@@ -271,10 +284,15 @@ impl FromStr for CardChoice {
         if interface.is_empty() {
             return Err(match kind {
                 CardKind::Memif => format!("{text:?} names no socket; such as memif:/run/memif.sock"),
+                CardKind::Pci => format!("{text:?} names no address; such as pci:0000:00:04.0"),
                 _ => format!("{text:?} names no interface; such as {}:eth0", kind.name()),
             });
         }
         let mut choice = Self::plain(kind, interface.into());
+        if kind == CardKind::Pci {
+            // Any rank's number will do.
+            choice.of_rank(0).interface.parse::<PciAddress>()?;
+        }
         words.try_for_each(|word| choice.take(word))?;
         Ok(choice)
     }
@@ -320,6 +338,8 @@ mod tests {
             "xdp:eth%r",
             "xdp:eth0,mac=interface,udp,native,zerocopy,queue=3,patience=2",
             "xdp:eth0,generic,copy",
+            "pci:0000:00:04.0,udp,patience=3",
+            "pci:01:10.%r",
         ] {
             assert_eq!(text.parse::<CardChoice>().unwrap().to_string(), text);
         }
@@ -332,8 +352,12 @@ mod tests {
     #[test]
     fn what_is_no_choice_is_told() {
         for (text, answer) in [
-            ("eth0", "packet:IF, xdp:IF, tap:IF or memif:PATH"),
-            ("pci:eth0", "packet:IF, xdp:IF, tap:IF or memif:PATH"),
+            ("eth0", "packet:IF, xdp:IF, tap:IF, memif:PATH or pci:ADDRESS"),
+            ("usb:eth0", "packet:IF, xdp:IF, tap:IF, memif:PATH or pci:ADDRESS"),
+            ("pci:", "names no address; such as pci:0000:00:04.0"),
+            ("pci:eth0", "\"eth0\" is no address of a PCI device; it is such as 0000:00:04.0"),
+            ("pci:00:04.0,mac=interface", "leave mac=interface out"),
+            ("pci:00:04.0,queue=1", "says nothing of a card"),
             ("xdp:", "names no interface; such as xdp:eth0"),
             ("xdp:eth0,queue=x", "it is queue=NUMBER"),
             ("xdp:eth0,server", "says nothing of AF_XDP; it is native, generic"),

@@ -5,6 +5,8 @@ use core::fmt;
 use aldis_drivers::memif::{MemifError, MemifText};
 use aldis_sys::{Call, Errno};
 
+use crate::pci::PciError;
+use crate::pci_address::PciAddress;
 use crate::xdp::XdpError;
 
 /// A card cannot be opened, or frames do not pass any more. Names the interface, and a remedy.
@@ -63,6 +65,13 @@ pub enum CardError {
         /// The reason.
         error: XdpError,
     },
+    /// The card on PCI cannot be used, or can no more.
+    Pci {
+        /// Its address.
+        address: PciAddress,
+        /// The reason.
+        error: PciError,
+    },
     /// There is no socket of a memif at this path.
     NoSocket {
         /// The path.
@@ -112,6 +121,13 @@ pub enum CardError {
     },
 }
 
+impl CardError {
+    /// Returns true if the card will not come back: there is nothing to wait for.
+    pub const fn is_final(&self) -> bool {
+        matches!(self, Self::Pci { error, .. } if error.is_final())
+    }
+}
+
 impl fmt::Display for CardError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -151,6 +167,7 @@ impl fmt::Display for CardError {
                 errno.desc()
             ),
             Self::Xdp { interface, error } => error.tell(interface, f),
+            Self::Pci { address, error } => error.tell(&address.to_string(), f),
             Self::NoSocket { path } => write!(
                 f,
                 "no memif server is at {path}; start one, such as \

@@ -188,7 +188,7 @@ fn open_file(choice: &CardChoice) -> Result<(OwnedFd, InterfaceState), CardError
     let file = match choice.kind {
         CardKind::Packet => packet_socket().map_err(refused(choice, Call::Socket))?,
         CardKind::Tap => open_tap(choice)?,
-        CardKind::Xdp | CardKind::Memif => return Err(no_interface(choice)),
+        CardKind::Xdp | CardKind::Memif | CardKind::Pci => return Err(no_interface(choice)),
     };
     let mut found = describe(choice)?;
     if choice.kind == CardKind::Tap && !found.has(IFF_UP) && set_up(&choice.interface).is_ok() {

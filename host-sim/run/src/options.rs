@@ -44,10 +44,10 @@ pub struct Options {
 
     /// The network card of every rank with --transport ethernet or shm-ethernet: packet:IF,
     /// frames of an interface, xdp:IF, the same by memory shared with the system (AF_XDP),
-    /// tap:IF, a TAP for each rank, or memif:PATH, memory shared with DPDK or VPP, where %r is
-    /// the rank's number; with words behind commas: udp, mac=interface, queue=N, server, id=%r,
-    /// patience=SECONDS and others; two cards with a plus between them share the frames, and one
-    /// may fail (docs/cards.md)
+    /// tap:IF, a TAP for each rank, memif:PATH, memory shared with DPDK or VPP, or pci:ADDRESS, a
+    /// card on PCI that the system hands over (VFIO), where %r is the rank's number; with words
+    /// behind commas: udp, mac=interface, queue=N, server, id=%r, patience=SECONDS and others; two
+    /// cards with a plus between them share the frames, and one may fail (docs/cards.md)
     #[arg(long, value_name = "CARD", env = CARD_VARIABLE)]
     pub nic: Option<CardsChoice>,
 
@@ -299,8 +299,8 @@ impl Options {
         let takes_card = matches!(self.transport, TransportName::Ethernet | TransportName::ShmEthernet);
         match (takes_card, &self.nic) {
             (true, None) => Some(
-                "--transport ethernet needs a card: --nic packet:IF, xdp:IF, tap:IF or memif:PATH; `ip link` lists the \
-                 interfaces",
+                "--transport ethernet needs a card: --nic packet:IF, xdp:IF, tap:IF, memif:PATH or pci:ADDRESS; \
+                 `aldis-nic list` lists them",
             ),
             (false, Some(_)) => Some(
                 "--nic (or ALDIS_NIC) is for --transport ethernet and shm-ethernet; give one of them too",

@@ -61,7 +61,10 @@ fn what_cannot_be_measured_is_told() {
     let (code, text) = inside(CABLE, "echo packet:v0 --seconds 0.1").unwrap();
     assert!(code == Some(0) && text.contains("packet:v0: 0 frames answered"), "{text}");
     let (code, text) = told(Command::new(NIC).args(["echo", "eth0"]).output().unwrap());
-    assert!(code == Some(2) && text.contains("packet:IF, xdp:IF, tap:IF or memif:PATH"), "{text}");
+    assert!(
+        code == Some(2) && text.contains("packet:IF, xdp:IF, tap:IF, memif:PATH or pci:ADDRESS"),
+        "{text}"
+    );
 }
 
 /// Both ends in one process: the echo connects to the bench.

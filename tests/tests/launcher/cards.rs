@@ -57,11 +57,12 @@ fn what_a_card_cannot_do_is_told_with_what_to_do() {
         ended.says(1, &["give both the same MTU"]);
     }
     behave(2, &["--transport", "ethernet"], "greet")
-        .says(2, &["needs a card: --nic packet:IF, xdp:IF, tap:IF or memif:PATH"]);
+        .says(2, &["needs a card: --nic packet:IF, xdp:IF, tap:IF, memif:PATH or pci:ADDRESS"]);
     behave(2, &["--nic", "packet:v0"], "greet").says(2, &["is for --transport ethernet and shm-ethernet"]);
     behave(2, &["--transport", "ethernet", "--nic", "packet:v0+packet:v0"], "greet")
         .says(2, &["named twice"]);
-    behave(2, &["--nic", "eth0"], "greet").says(2, &["it is packet:IF, xdp:IF, tap:IF or memif:PATH"]);
+    behave(2, &["--nic", "eth0"], "greet")
+        .says(2, &["it is packet:IF, xdp:IF, tap:IF, memif:PATH or pci:ADDRESS"]);
 }
 
 /// Runs commands of a shell in the network of a job's rank.

@@ -134,6 +134,7 @@ impl InterfaceWire {
                 return;
             }
             Some(&CardError::Mtu { was, now, .. }) => Cause::TooBig { len: was.into(), max: now.into() },
+            Some(error) if error.is_final() => Cause::Device,
             Some(_) => {
                 let since = *self.down_since.get_or_insert(now);
                 if now.since(since) < self.patience_ns {

@@ -10,8 +10,9 @@ use clap::{Args, Parser, Subcommand};
 /// Network cards for jobs: which there are, and what they carry without the protocols of a job.
 ///
 /// A card is packet:IF, frames of an interface beside the system's own use of it, xdp:IF, the same
-/// by memory shared with the system (AF_XDP), tap:IF, the other end of a TAP, or memif:PATH, memory
-/// shared with DPDK or VPP, as `aldis-run --nic` takes it.
+/// by memory shared with the system (AF_XDP), tap:IF, the other end of a TAP, memif:PATH, memory
+/// shared with DPDK or VPP, or pci:ADDRESS, a card on PCI that the system hands over (VFIO), as
+/// `aldis-run --nic` takes it.
 #[derive(Debug, Parser)]
 #[command(name = "aldis-nic", version, about, long_about, after_long_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct NicOptions {
@@ -27,7 +28,7 @@ pub(crate) struct NicOptions {
 /// The work that is to be done.
 #[derive(Debug, Subcommand)]
 pub(crate) enum NicCommand {
-    /// List the interfaces of this machine, and why a job cannot use one
+    /// List the interfaces and the PCI cards of this machine, and why a job cannot use one
     List,
     /// Send every frame of a bench back to where it came from
     Echo(EchoOptions),
@@ -83,7 +84,8 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 const EXAMPLES: &str = r#"Examples:
   aldis-nic list
-      every interface, whether a job can use it by `aldis-run --nic packet:IF` or `xdp:IF`, and if not, what to do
+      every interface, whether a job can use it by `aldis-run --nic packet:IF` or `xdp:IF`, every network card on PCI
+      (`pci:ADDRESS`), and if it cannot be used, what to do
   aldis-nic echo packet:eth1
   aldis-nic bench packet:eth1
       on two machines on one Ethernet: the bench finds the echo by itself
@@ -96,6 +98,8 @@ const EXAMPLES: &str = r#"Examples:
       the same by AF_XDP; it says how frames come: from the driver or behind it, with or without a copy
   aldis-nic bench memif:/run/a.sock memif:/run/b.sock
       through a switch of DPDK between two of its interfaces (docs/cards.md)
+  sudo aldis-nic bench pci:0000:01:00.0 pci:0000:01:00.1
+      between two ports on PCI with a cable between them, which vfio-pci has (docs/cards.md)
 
 A round trip is a frame there and back; half of it is the latency of one. The rate counts frames that came back, each way.
 Frames have EtherType 0x88B6 (local experiments), so that a bench disturbs no job on the same wire.
