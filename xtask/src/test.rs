@@ -370,8 +370,12 @@ fn tests() -> Result<Outcome> {
 /// The forwarding program of DPDK, and the package that brings it on Debian.
 const TESTPMD: [&str; 2] = ["dpdk-testpmd", "dpdk-dev"];
 
-/// Runs the tests of cards in memory that is shared with DPDK, and with the system: they were built
-/// with all others.
+/// The programs that jobs over PCI cards take into a guest, as the tests of cards are built with
+/// them.
+const OF_GUESTS: [&str; 3] = ["aldis-run", "aldis-nic", "launcher_rank"];
+
+/// Runs the tests of cards in memory that is shared with DPDK, and with the system, and of those on
+/// PCI in a guest: they were built with all others.
 fn cards() -> Result<Outcome> {
     let [program, package] = TESTPMD;
     let no_testpmd =
@@ -383,15 +387,23 @@ fn cards() -> Result<Outcome> {
     let parts = [("memif_", no_testpmd), ("xdp_", no_xdp)];
     let filters: Vec<_> =
         parts.iter().filter(|(_, missing)| missing.is_none()).map(|(filter, _)| *filter).collect();
+    let mut cargo = tests_of_all();
+    cargo.args(["--test", "launcher", "--test", "nic"]);
     let mut tests = 0;
-    if !filters.is_empty() {
-        let mut cargo = tests_of_all();
-        cargo.args(["--test", "launcher", "--test", "nic", "--", "--ignored", "--test-threads", "1"]);
+    if filters.is_empty() {
+        shell::run(cargo.arg("--no-run"))?;
+    } else {
+        cargo.args(["--", "--ignored", "--test-threads", "1"]);
         tests = harness::pass(&mut cargo, &filters)?;
     }
+    let folder = Workspace::members()?.target.join("debug");
+    let on_pci = match verbs::pci_cards(OF_GUESTS.map(|name| folder.join(name)).into())? {
+        Outcome::Passed(on_pci) => on_pci,
+        missing => return Ok(missing),
+    };
     match parts.into_iter().find_map(|(_, missing)| missing) {
         Some((why, enable)) => Ok(Outcome::Skipped { why, enable }),
-        None => Ok(Outcome::Passed(format!("{tests} tests, some beside {program}"))),
+        None => Ok(Outcome::Passed(format!("{tests} tests, some beside {program}; in a guest {on_pci}"))),
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 
-use super::guest::GuestClock;
+use super::guest::{GuestClock, GuestKind};
 use super::pingpong::{self, PingpongLine, SIZES};
 use super::session::Session;
 use super::transport::{self, Across, Findings};
@@ -139,7 +139,8 @@ impl Test {
 /// `ibv_rc_pingpong` alone.
 fn baseline(limit: Duration, loud: bool) -> Result<Vec<PingpongLine>> {
     let play = |commands, clock, place| {
-        let session = Session { programs: Vec::new(), commands, clock, limit, loud };
+        let kind = GuestKind::Rdma;
+        let session = Session { kind, programs: Vec::new(), commands, clock, limit, loud };
         session.play().with_context(|| format!("ibv_rc_pingpong {place}"))
     };
     let one =
@@ -155,7 +156,9 @@ impl VerbsRun {
         let commands = by_guest(&self.commands, usize::from(self.guests))?;
         let (limit, loud) = (self.options.limit(LIMIT), self.options.verbose);
         let clock = if self.icount { GuestClock::Instructions } else { GuestClock::Wall };
-        let session = Session { programs: self.programs, commands: commands.clone(), clock, limit, loud };
+        let kind = GuestKind::Rdma;
+        let session =
+            Session { kind, programs: self.programs, commands: commands.clone(), clock, limit, loud };
         for (guest, ran) in session.play()?.iter().enumerate() {
             for (command, ran) in commands[guest].iter().zip(ran) {
                 println!("[guest {guest}] $ {command}\n{}", ran.text());

@@ -22,10 +22,27 @@ pub(super) fn address(guest: usize) -> String {
     format!("10.0.0.{}", guest + 1)
 }
 
+/// The devices of a guest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum GuestKind {
+    /// An RDMA device by the kernel's software.
+    Rdma,
+    /// Two network cards on PCI, behind an IOMMU, with a wire between them.
+    PciCards,
+}
+
+/// The network cards on PCI of a guest: the emulator's device, and its address in the guest.
+pub(super) const PCI_CARDS: [(&str, &str); 2] = [
+    ("e1000e", "0000:00:10.0"),
+    // It minds the IOMMU, as devices do that are no emulation.
+    ("virtio-net-pci,iommu_platform=on,disable-legacy=on", "0000:00:11.0"),
+];
+
 /// A guest of a session.
 #[derive(Debug)]
 pub(super) struct Guest<'a> {
     pub(super) number: usize,
+    pub(super) kind: GuestKind,
     /// True if another one stands at the other end of a wire.
     pub(super) has_neighbour: bool,
     pub(super) kernel: &'a Path,
@@ -57,7 +74,14 @@ impl Guest<'_> {
         }
         command.args(["-serial", "stdio"]);
         command.arg("-kernel").arg(self.kernel).arg("-initrd").arg(self.image);
-        let card = if self.has_neighbour { "eth0" } else { "dummy0" };
+        if self.kind == GuestKind::PciCards {
+            plug_cards(&mut command);
+        }
+        let card = match self.kind {
+            GuestKind::PciCards => "pci",
+            GuestKind::Rdma if self.has_neighbour => "eth0",
+            GuestKind::Rdma => "dummy0",
+        };
         let (guest, limit) = (self.number, self.limit.as_secs());
         // What the kernel does not know it hands to its first program.
         let words =
@@ -74,6 +98,19 @@ impl Guest<'_> {
     }
 }
 
+/// Gives a guest an IOMMU, and cards on one wire behind it.
+fn plug_cards(command: &mut Command) {
+    command.args(["-M", "q35", "-device", "intel-iommu"]);
+    for (number, (device, address)) in PCI_CARDS.iter().enumerate() {
+        // The number of its slot on the first bus.
+        let slot = address.get(8..10).unwrap_or_default();
+        let port = format!("hubport,id=port{number},hubid=0");
+        let mac = qemu::mac(number);
+        let card = format!("{device},addr=0x{slot},romfile=,netdev=port{number},mac={mac}");
+        command.args(["-netdev", &port, "-device", &card]);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,8 +120,20 @@ mod tests {
         let path = Path::new("/d/x");
         let limit = Duration::from_secs(90);
         let clock = if has_neighbour { GuestClock::Wall } else { GuestClock::Instructions };
-        let guest = Guest { number, has_neighbour, kernel: path, image: path, wire: path, clock, limit };
+        let kind = GuestKind::Rdma;
+        let guest =
+            Guest { number, kind, has_neighbour, kernel: path, image: path, wire: path, clock, limit };
         shell::spell(&guest.command())
+    }
+
+    #[test]
+    fn cards_on_pci_have_the_addresses_that_are_said() {
+        let mut command = Command::new("x");
+        plug_cards(&mut command);
+        let line = shell::spell(&command);
+        assert!(line.contains("-device e1000e,addr=0x10,romfile=,netdev=port0"), "{line}");
+        assert!(line.contains("disable-legacy=on,addr=0x11,romfile=,netdev=port1"), "{line}");
+        assert!(line.find("intel-iommu") < line.find("e1000e"), "{line}");
     }
 
     #[test]

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use super::cpio::Archive;
+use super::guest::GuestKind;
 use super::libraries;
-use super::modules::{Modules, WANTED};
+use super::modules::{self, Modules};
 use super::packages::Packages;
 
 /// The script that a guest runs first.
@@ -26,6 +27,8 @@ const DRIVER: &str = "etc/libibverbs.d/rxe.driver";
 /// The contents that are to be packed besides.
 #[derive(Debug)]
 pub(super) struct ImageContents<'a> {
+    /// The devices for which it is.
+    pub(super) kind: GuestKind,
     /// Programs of this machine, for `/usr/bin`.
     pub(super) programs: &'a [PathBuf],
     /// The commands that each guest runs, in the language of the shell.
@@ -42,8 +45,12 @@ pub(super) fn pack(packages: &Packages, contents: &ImageContents<'_>) -> Result<
         image.archive.file(&format!("usr/bin/{name}"), script.as_bytes());
     }
     image.archive.file("etc/hosts", b"127.0.0.1 localhost\n");
-    image.system()?;
-    image.modules(&Modules::of(&folder)?)?;
+    image.packaged("busybox", "bin/busybox")?;
+    image.archive.link("bin/sh", "busybox");
+    if contents.kind == GuestKind::Rdma {
+        image.rdma()?;
+    }
+    image.modules(&Modules::of(&folder)?, modules::wanted(contents.kind))?;
     for program in contents.programs {
         let name = program.file_name().with_context(|| format!("{} is no program", program.display()))?;
         image.program(program, &format!("usr/bin/{}", name.to_string_lossy()))?;
@@ -62,10 +69,8 @@ struct Image<'a> {
 }
 
 impl Image<'_> {
-    /// The shell, the tools, and the plug-in that makes soft RoCE known to the verbs library.
-    fn system(&mut self) -> Result<()> {
-        self.packaged("busybox", "bin/busybox")?;
-        self.archive.link("bin/sh", "busybox");
+    /// The tools, and the plug-in that makes soft RoCE known to the verbs library.
+    fn rdma(&mut self) -> Result<()> {
         for name in PROGRAMS {
             self.packaged(name, &format!("usr/bin/{name}"))?;
         }
@@ -82,9 +87,9 @@ impl Image<'_> {
         self.program(&driver, DRIVER)
     }
 
-    fn modules(&mut self, modules: &Modules) -> Result<()> {
+    fn modules(&mut self, modules: &Modules, wanted: &[&str]) -> Result<()> {
         let mut order = String::new();
-        for module in modules.in_order(&WANTED)? {
+        for module in modules.in_order(wanted)? {
             let name = module.file_name().unwrap_or_default().to_string_lossy();
             self.program(module, &format!("lib/modules/{name}"))?;
             order += &format!("{name}\n");

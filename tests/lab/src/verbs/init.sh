@@ -1,6 +1,7 @@
 #!/bin/sh
-# The first program of a guest: makes it a machine with an RDMA device, runs the commands that it was given one after the
-# other, says how each has ended, and ends the guest. Lines that begin with `aldis:` are for xtask.
+# The first program of a guest: makes it a machine with an RDMA device, or with network cards that no interface is made of yet, runs
+# the commands that it was given one after the other, says how each has ended, and ends the guest. Lines that begin with `aldis:`
+# are for xtask.
 /bin/busybox --install -s /bin
 export PATH=/usr/bin:/bin HOME=/
 say() { printf '\naldis: %s\n' "$*"; }
@@ -23,16 +24,18 @@ mkdir -p /dev/shm && mount -t tmpfs tmpfs /dev/shm && mount -t tmpfs tmpfs /tmp 
 for module in $(cat /lib/modules/order); do
     insmod "/lib/modules/$module" || refuse "insmod $module"
 done
-ulimit -l unlimited
-# Soft RoCE works in this thread. A device has processors of its own: who polls here must not take this one from it.
-renice -n -20 -p $(pidof ksoftirqd/0) > /dev/null || refuse "renice"
 ip link set lo up
-ip addr add "10.0.0.$((aldis_guest + 1))/24" dev "$aldis_card" && ip link set "$aldis_card" up || refuse "ip"
-rdma link add rxe0 type rxe netdev "$aldis_card" || refuse "rdma link add"
-until grep -q ffff /sys/class/infiniband/rxe0/ports/1/gids/1; do usleep 10000; done
+if [ "$aldis_card" != pci ]; then
+    ulimit -l unlimited
+    # Soft RoCE works in this thread. A device has processors of its own: who polls here must not take this one from it.
+    renice -n -20 -p $(pidof ksoftirqd/0) > /dev/null || refuse "renice"
+    ip addr add "10.0.0.$((aldis_guest + 1))/24" dev "$aldis_card" && ip link set "$aldis_card" up || refuse "ip"
+    rdma link add rxe0 type rxe netdev "$aldis_card" || refuse "rdma link add"
+    until grep -q ffff /sys/class/infiniband/rxe0/ports/1/gids/1; do usleep 10000; done
 
-# Whoever is at the other end of the wire may run commands here.
-[ "$aldis_card" = dummy0 ] || nc -ll -p 514 -e /usr/bin/rshd &
+    # Whoever is at the other end of the wire may run commands here.
+    [ "$aldis_card" = dummy0 ] || nc -ll -p 514 -e /usr/bin/rshd &
+fi
 
 say "up"
 for command in "/commands/$aldis_guest"/*; do

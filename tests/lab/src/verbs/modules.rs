@@ -6,11 +6,18 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// The modules that are asked for; those that they depend on come before them. `rdma_rxe` computes
-/// its checksums with the first, which no dependency names; the second is the card of a guest
-/// without neighbours.
-pub(super) const WANTED: [&str; 6] =
-    ["crc32_generic", "dummy", "virtio_pci", "virtio_net", "rdma_rxe", "rdma_ucm"];
+use super::guest::GuestKind;
+
+/// The modules that are asked for; those that they depend on come before them.
+pub(super) const fn wanted(kind: GuestKind) -> &'static [&'static str] {
+    match kind {
+        // `rdma_rxe` computes its checksums with the first, which no dependency names; the second
+        // is the card of a guest without neighbours.
+        GuestKind::Rdma => &["crc32_generic", "dummy", "virtio_pci", "virtio_net", "rdma_rxe", "rdma_ucm"],
+        // The drivers from which cards are taken, and what hands them over.
+        GuestKind::PciCards => &["e1000e", "virtio_pci", "vfio_iommu_type1", "vfio_pci"],
+    }
+}
 
 /// The modules of a kernel, by name.
 #[derive(Debug)]

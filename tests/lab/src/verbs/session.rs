@@ -15,7 +15,7 @@ use aldis_shell::workspace::Workspace;
 use anyhow::{Context, Result, bail};
 
 use super::console::{Console, Ran};
-use super::guest::{self, Guest, GuestClock};
+use super::guest::{self, Guest, GuestClock, GuestKind};
 use super::image::{self, ImageContents};
 use super::packages::{self, Packages};
 
@@ -43,6 +43,8 @@ pub(super) fn packages() -> Result<Packages> {
 /// Guests and what they are to do.
 #[derive(Debug)]
 pub(super) struct Session {
+    /// The devices of each guest.
+    pub(super) kind: GuestKind,
     /// Programs of this machine that they run.
     pub(super) programs: Vec<PathBuf>,
     /// The commands that each guest runs, one command after the other; as many guests as there are
@@ -62,7 +64,7 @@ impl Session {
         let packages = packages()?;
         let folder = Folder::new()?;
         let programs: Vec<_> = self.programs.iter().map(|program| lean(program, folder.path())).collect();
-        let contents = ImageContents { programs: &programs, commands: &self.commands };
+        let contents = ImageContents { kind: self.kind, programs: &programs, commands: &self.commands };
         let (bytes, kernel) = image::pack(&packages, &contents)?;
         let image = folder.path().join("initramfs");
         fs::write(&image, bytes).with_context(|| format!("writing {}", image.display()))?;
@@ -78,8 +80,8 @@ impl Session {
     fn start(&self, number: usize, kernel: &Path, folder: &Folder) -> Result<Running> {
         let [image, wire] = ["initramfs", "wire.sock"].map(|name| folder.path().join(name));
         let has_neighbour = self.commands.len() > 1;
-        let (clock, limit) = (self.clock, self.limit);
-        let guest = Guest { number, has_neighbour, kernel, image: &image, wire: &wire, clock, limit };
+        let (kind, clock, limit) = (self.kind, self.clock, self.limit);
+        let guest = Guest { number, kind, has_neighbour, kernel, image: &image, wire: &wire, clock, limit };
         let running = Running::start(number, &guest)?;
         if has_neighbour && number == 0 {
             let until = Instant::now() + LAST_WORDS;

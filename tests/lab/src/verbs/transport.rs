@@ -14,7 +14,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 
 use super::console::Ran;
-use super::guest::{GuestClock, address};
+use super::guest::{GuestClock, GuestKind, address};
 use super::pingpong::{self, PingpongLine, SHORT_SIZES, SIZES};
 use super::session::{self, Session};
 use crate::conformance;
@@ -152,7 +152,7 @@ fn in_one_guest(programs: &[PathBuf], limit: Duration, loud: bool, across: Acros
     // These leave a device of another name.
     commands.push(format!("{MANAGED} {all_tests}"));
     let (programs, clock) = (programs.to_vec(), GuestClock::Wall);
-    let session = Session { programs, commands: vec![commands], clock, limit, loud };
+    let session = Session { kind: GuestKind::Rdma, programs, commands: vec![commands], clock, limit, loud };
     let guests = session.play().context("the transport in a guest")?;
     let ran = guests.first().map_or(&[][..], Vec::as_slice);
     let [tests, others @ .., managed_tests] = ran else { bail!("not all was run") };
@@ -189,8 +189,8 @@ fn figures(
 ) -> Result<Vec<PingpongLine>> {
     let (programs, clock) = (programs.to_vec(), GuestClock::Instructions);
     let commands = vec![pingpong::in_one_guest(false, sizes, limit)];
-    let guests =
-        Session { programs, commands, clock, limit, loud }.play().context("the figures of a guest")?;
+    let session = Session { kind: GuestKind::Rdma, programs, commands, clock, limit, loud };
+    let guests = session.play().context("the figures of a guest")?;
     pingpong::of_one_guest(sizes, guests.first().map_or(&[], Vec::as_slice))
 }
 
@@ -237,7 +237,8 @@ fn in_two_guests(
     first.push(format!("rsh {other} touch /tmp/over < /dev/null"));
     second.push("until [ -e /tmp/over ]; do usleep 100000; done".into());
     let (programs, clock) = (programs.to_vec(), GuestClock::Wall);
-    let session = Session { programs, commands: vec![first, second], clock, limit, loud };
+    let commands = vec![first, second];
+    let session = Session { kind: GuestKind::Rdma, programs, commands, clock, limit, loud };
     let guests = session.play().context("the transport between two guests")?;
     let [first, second] = guests.as_slice() else { bail!("not all guests were run") };
     let ran = first.get(bases + 1..=bases + suites.len()).unwrap_or_default();
