@@ -1,10 +1,12 @@
 //! This module holds `unsafe` code: system registers of the generic timer and of the random number
-//! generator, and `wfe`.
+//! generator, `wfe` and `wfi`.
 //!
 //! Every ARMv8 core has the virtual count, and firmware states its frequency in a register. Its
 //! event stream wakes a core that waits for events some ten thousand times a second, so that `wfe`
-//! saves power and never waits for long. Source: Arm Architecture Reference Manual for A-profile,
-//! D12 (the generic timer), D19.2 (ID_AA64ISAR0_EL1, RNDR).
+//! saves power and never waits for long. An emulator may take `wfe` for nothing at all; where an
+//! interrupt controller forwards the timer's interrupt, `wfi` gives its core away. Source: Arm
+//! Architecture Reference Manual for A-profile, D1.6 (wait for interrupt), D12 (the generic timer),
+//! D19.2 (ID_AA64ISAR0_EL1, RNDR).
 
 use core::arch::asm;
 
@@ -12,8 +14,11 @@ use aldis_hal::{Instant, Platform};
 
 use super::{SPINS, Scale, mix};
 
-/// The longest that an idle core waits for an event, roughly.
+/// The longest that an idle core waits for an event, roughly, or for its timer.
 const EVENT_NS: u64 = 50_000;
+
+/// In CNTV_CTL_EL0: the virtual timer runs, and its interrupt is not masked.
+const TIMER_ON: u64 = 1;
 
 /// Fields of CNTKCTL_EL1: the event stream is on; from which bit of the count it comes.
 const EVENTS_ON: u64 = 1 << 2;
@@ -33,6 +38,9 @@ pub struct GenericTimer {
     scale: Scale,
     seed: u64,
     has_rndr: bool,
+    /// Ticks of a nap, if there is an interrupt that ends it.
+    nap_ticks: Option<u64>,
+    hz: u64,
 }
 
 impl GenericTimer {
@@ -54,7 +62,21 @@ impl GenericTimer {
             (control & !EVENT_FIELDS) | EVENTS_ON | (u64::from(event_bit(scale)) << EVENT_BIT_SHIFT);
         // SAFETY: the event stream is the caller's, and only makes `wfe` return.
         unsafe { asm!("msr cntkctl_el1, {}", in(reg) control, options(nomem, nostack, preserves_flags)) };
-        Some(Self { scale, seed, has_rndr: has >> RNDR_SHIFT != 0 })
+        Some(Self { scale, seed, has_rndr: has >> RNDR_SHIFT != 0, nap_ticks: None, hz })
+    }
+
+    /// Adds naps: while idle the core sleeps for at most 50 us at a time, or until any interrupt is
+    /// pending.
+    ///
+    /// # Safety
+    /// The interrupt controller forwards the virtual timer's interrupt (PPI 27 by the Server Base
+    /// System Architecture) to this core, on which interrupts are masked (`PSTATE.I` set) and stay
+    /// so: the one that wakes the core is never taken. Nothing else uses the timer.
+    #[must_use]
+    pub const unsafe fn with_naps(mut self) -> Self {
+        let ticks = self.hz.saturating_mul(EVENT_NS) / 1_000_000_000;
+        self.nap_ticks = Some(if ticks == 0 { 1 } else { ticks });
+        self
     }
 }
 
@@ -71,12 +93,17 @@ impl Platform for GenericTimer {
 
     #[inline]
     fn relax(&mut self, idle: u32) {
-        if idle < SPINS {
-            core::hint::spin_loop();
-        } else {
+        match self.nap_ticks {
+            _ if idle < SPINS => core::hint::spin_loop(),
+            // SAFETY: returns at the latest when the timer's interrupt is pending; it is masked, as
+            // `with_naps` demands.
+            Some(ticks) => unsafe {
+                asm!("msr cntv_tval_el0, {}", "msr cntv_ctl_el0, {}", "isb", "wfi", in(reg) ticks, in(reg) TIMER_ON,
+                    options(nomem, nostack, preserves_flags));
+            },
             // SAFETY: waits until the next event, which the event stream brings soon; changes
             // nothing.
-            unsafe { asm!("wfe", options(nomem, nostack, preserves_flags)) };
+            None => unsafe { asm!("wfe", options(nomem, nostack, preserves_flags)) },
         }
     }
 

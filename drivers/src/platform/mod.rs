@@ -3,8 +3,8 @@
 //!
 //! | type | clock | while nothing happens | entropy |
 //! |---|---|---|---|
-//! | `x86_64::Tsc` | time-stamp counter, rate measured once against the PIT | `pause` | `rdrand` |
-//! | `aarch64::GenericTimer` | virtual count, stated frequency | `wfe` and event stream | `RNDR` |
+//! | `x86_64::Tsc` | time-stamp counter, rate measured once against the PIT | `pause`, or `hlt` and the APIC's timer | `rdrand` |
+//! | `aarch64::GenericTimer` | virtual count, stated frequency | `wfe` and event stream, or `wfi` and its timer | `RNDR` |
 //! | `riscv64::Timer` | `time` CSR, stated rate | `wfi` and its timer | `seed` (Zkr) |
 //! | `cortex_m::SysTick` | 24 bits at the processor's clock, extended by looking | `wfi` | none |
 //!
@@ -49,7 +49,7 @@ pub mod x86_64;
 pub use scale::Scale;
 
 /// Polls that find nothing before a core waits for events instead of asking again at once.
-#[cfg(any(target_arch = "aarch64", target_arch = "arm", target_arch = "riscv64"))]
+#[cfg(any(target_arch = "aarch64", target_arch = "arm", target_arch = "riscv64", target_arch = "x86_64"))]
 const SPINS: u32 = 256;
 
 /// The seed of a platform that has `bytes` of entropy: each of them counts, however many they are;

@@ -1,18 +1,22 @@
 //! This module holds `unsafe` code: the time-stamp counter and the ports of the timer that it is
-//! measured against.
+//! measured against, the core's own timer, and `hlt`.
 //!
 //! Every x86_64 core of the last fifteen years counts at a constant rate from power-on, in all
 //! states of power. What the rate is, it does not say; the programmable interval timer, in every PC
-//! since the first and in emulators, is the ruler. Neither HPET nor ACPI tables are needed.
-//! Sources: Intel SDM volume 3, 18.17 (time-stamp counter), volume 1, 7.3.17 (`RDRAND`); Intel 8254
-//! data sheet.
+//! since the first and in emulators, is the ruler. Neither HPET nor ACPI tables are needed. A core
+//! that is to sleep while idle is woken by the timer of its local APIC, by an interrupt that does
+//! nothing. Sources: Intel SDM volume 3, 18.17 (time-stamp counter), 11.4 and 11.5.4 (local APIC
+//! and its timer), volume 1, 7.3.17 (`RDRAND`); Intel 8254 data sheet.
 
 use core::arch::asm;
 use core::arch::x86_64::{__cpuid, _rdtsc};
 
+use core::ptr::NonNull;
+
+use aldis_hal::mmio::Mmio;
 use aldis_hal::{Instant, Platform};
 
-use super::{Scale, mix};
+use super::{SPINS, Scale, mix};
 
 /// Ticks of the PIT in a second.
 const PIT_HZ: u64 = 1_193_182;
@@ -46,13 +50,38 @@ const HAS_RDRAND: u32 = 1 << 30;
 /// 7.3.17.1.
 const RDRAND_TRIES: u32 = 10;
 
+/// The longest that an idle core sleeps, and the time for which its timer is measured.
+const NAP_NS: u64 = 50_000;
+const TRIAL_NS: u64 = 1_000_000;
+
+/// Registers of a local APIC, by their offsets: spurious interrupts, and in it that the APIC is on;
+/// the timer's interrupt, and in it that it is masked; the timer's first and its current count, and
+/// the clock's divisor, and in that none.
+const SPURIOUS: usize = 0xF0;
+const APIC_ON: u32 = 1 << 8;
+const TIMER: usize = 0x320;
+const MASKED: u32 = 1 << 16;
+const FIRST_COUNT: usize = 0x380;
+const CURRENT_COUNT: usize = 0x390;
+const DIVISOR: usize = 0x3E0;
+const UNDIVIDED: u32 = 0b1011;
+
 /// The time-stamp counter as a platform. A clone is for another core of the machine, whose counter
-/// began at the same time.
-#[derive(Clone, Debug)]
+/// began at the same time; it spins while idle until it is given [naps](Self::with_naps) of its
+/// own.
+#[derive(Debug)]
 pub struct Tsc {
     scale: Scale,
     seed: u64,
     has_rdrand: bool,
+    /// The register that starts this core's timer, and the ticks of a nap.
+    alarm: Option<(Mmio<u32>, u32)>,
+}
+
+impl Clone for Tsc {
+    fn clone(&self) -> Self {
+        Self { alarm: None, ..*self }
+    }
 }
 
 impl Tsc {
@@ -68,7 +97,41 @@ impl Tsc {
         let ticks = most_precise(|| unsafe { count() })?;
         let hz = ticks.saturating_mul(PIT_HZ) / u64::from(SPAN_TICKS);
         let has_rdrand = __cpuid(1).ecx & HAS_RDRAND != 0;
-        Some(Self { scale: Scale::of_hz(hz)?, seed, has_rdrand })
+        Some(Self { scale: Scale::of_hz(hz)?, seed, has_rdrand, alarm: None })
+    }
+
+    /// Adds naps: while idle the core sleeps for at most 50 us at a time, or until any other
+    /// interrupt. Takes a millisecond, to measure the timer of the core's local APIC, whose
+    /// registers are mapped at `apic`; a timer that does not count gives no naps.
+    ///
+    /// # Safety
+    /// The caller runs at privilege level 0 on the core that the platform stays on, interrupts are
+    /// off (`RFLAGS.IF` clear), and nothing else uses the local APIC's timer. The gate of `vector`,
+    /// whose low four bits are set, leads to code that writes the APIC's end of interrupt and
+    /// returns. Interrupts are on during a nap: each other one that is not masked is the caller's.
+    #[must_use]
+    pub unsafe fn with_naps(mut self, apic: NonNull<u8>, vector: u8) -> Self {
+        // SAFETY: registers of the local APIC, which the caller says are mapped there.
+        let register = |offset| unsafe { Mmio::<u32>::new(apic.byte_add(offset).cast()) };
+        register(SPURIOUS).write(APIC_ON | u32::from(vector));
+        register(DIVISOR).write(UNDIVIDED);
+        register(TIMER).write(MASKED | u32::from(vector));
+        let mut first = register(FIRST_COUNT);
+        let start = self.now();
+        first.write(u32::MAX);
+        let span_ns = loop {
+            let span_ns = self.now().since(start);
+            if span_ns >= TRIAL_NS {
+                break span_ns;
+            }
+            core::hint::spin_loop();
+        };
+        let counted = u32::MAX - register(CURRENT_COUNT).read();
+        first.write(0);
+        register(TIMER).write(vector.into());
+        let ticks = u64::from(counted).saturating_mul(NAP_NS).checked_div(span_ns).unwrap_or(0);
+        self.alarm = u32::try_from(ticks).ok().filter(|ticks| *ticks > 0).map(|ticks| (first, ticks));
+        self
     }
 }
 
@@ -79,8 +142,17 @@ impl Platform for Tsc {
     }
 
     #[inline]
-    fn relax(&mut self, _idle: u32) {
-        core::hint::spin_loop();
+    fn relax(&mut self, idle: u32) {
+        match &mut self.alarm {
+            Some((first, ticks)) if idle >= SPINS => {
+                first.write(*ticks);
+                // SAFETY: returns at the latest with the timer's interrupt, which does nothing, by
+                // the promise of `with_naps`; one that comes before `hlt` is taken behind it, since
+                // `sti` takes effect an instruction later. The stack below is free.
+                unsafe { asm!("sti", "hlt", "cli", options(nomem)) };
+            }
+            _ => core::hint::spin_loop(),
+        }
     }
 
     fn entropy(&mut self) -> u64 {

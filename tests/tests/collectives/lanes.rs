@@ -20,11 +20,13 @@ fn segments_of(segment: usize, options: Options) -> Options {
 }
 
 /// Every algorithm of bcast, allreduce and reduce, in segments, with scratch for all lanes, for
-/// some, and for one.
-fn everything(endpoint: &mut Endpoint<'_, '_>) {
+/// some, or for one: which it is goes round with the segment and with `round`, so that after four
+/// rounds of them each scratch has met each segment.
+fn everything(endpoint: &mut Endpoint<'_, '_>, round: usize) {
     let (world, rank, size) = (endpoint.world(), endpoint.world().rank().0, endpoint.world().size());
     let (count, last) = (41, size - 1);
-    for segment in [1, 7, 20] {
+    let scratches = [1, 3, 8, 2 * count];
+    for (turn, segment) in [1, 7, 20].into_iter().enumerate() {
         let named = |operation| {
             let served = algorithms(operation).iter().filter(move |algorithm| algorithm.serves(size));
             served.map(move |&algorithm| (algorithm, segments_of(segment, Options::using(algorithm))))
@@ -35,20 +37,17 @@ fn everything(endpoint: &mut Endpoint<'_, '_>) {
             assert_eq!(data, inputs::<u64>(1, last, count), "{} {segment}", algorithm.name());
         }
         for (algorithm, options) in named(Operation::Allreduce).chain(named(Operation::Reduce)) {
-            for scratch in [1, 3, 8, 2 * count].map(|some| some.max(least_scratch(algorithm, size))) {
-                let mut data = inputs::<u64>(2, rank, count);
-                let mut scratch = vec![0; scratch];
-                if algorithm.operation() == Operation::Allreduce {
-                    allreduce(BitXor, &mut data, &mut scratch).with(&options).run(endpoint, &world).unwrap();
-                } else {
-                    reduce(BitXor, &mut data, &mut scratch, Rank(last))
-                        .with(&options)
-                        .run(endpoint, &world)
-                        .unwrap();
-                }
-                if algorithm.operation() == Operation::Allreduce || rank == last {
-                    assert_eq!(data, fold::<u64, _>(BitXor, 2, size, count), "{}", algorithm.name());
-                }
+            let scratch = scratches[(turn + round) % scratches.len()].max(least_scratch(algorithm, size));
+            let mut data = inputs::<u64>(2, rank, count);
+            let mut scratch = vec![0; scratch];
+            if algorithm.operation() == Operation::Allreduce {
+                allreduce(BitXor, &mut data, &mut scratch).with(&options).run(endpoint, &world).unwrap();
+            } else {
+                let reducing = reduce(BitXor, &mut data, &mut scratch, Rank(last));
+                reducing.with(&options).run(endpoint, &world).unwrap();
+            }
+            if algorithm.operation() == Operation::Allreduce || rank == last {
+                assert_eq!(data, fold::<u64, _>(BitXor, 2, size, count), "{}", algorithm.name());
             }
         }
         let mut data = inputs::<Affine>(5, rank, count);
@@ -61,12 +60,12 @@ fn everything(endpoint: &mut Endpoint<'_, '_>) {
 
 #[test]
 fn every_algorithm_in_lanes_however_many_request_slots_there_are() {
-    for size in [2, 3, 5] {
-        run(size, everything);
+    for (turn, size) in [2, 3, 5].into_iter().enumerate() {
+        run(size, |endpoint| everything(endpoint, turn));
         // For some lanes, for one that has a whole round, and for less than that.
-        run_with_requests::<20, ()>(size, everything);
-        run_with_requests::<8, ()>(size, everything);
-        run_with_requests::<4, ()>(size, everything);
+        run_with_requests::<20, ()>(size, |endpoint| everything(endpoint, turn + 1));
+        run_with_requests::<8, ()>(size, |endpoint| everything(endpoint, turn + 2));
+        run_with_requests::<4, ()>(size, |endpoint| everything(endpoint, turn + 3));
     }
 }
 

@@ -5,10 +5,11 @@
 //! it all memory is device memory, in which unaligned accesses fault and exclusives need not work.
 //! The map has blocks of 2 MiB in the first 2 GiB: devices, then the window of PCI in which a
 //! device's shared memory is placed as ordinary memory, then RAM, but for one block below each
-//! core's stack. Other cores are started by the firmware below (PSCI). Sources: Arm Architecture
-//! Reference Manual for A-profile, D8 (address translation); Arm Power State Coordination
-//! Interface, 5.1.4 (CPU_ON); Arm semihosting, 7.9 (SYS_EXIT_EXTENDED); PrimeCell PL011 manual,
-//! 3.3.
+//! core's stack. Other cores are started by the firmware below (PSCI). Interrupts stay masked: the
+//! timer's wakes an idle core, and is never taken. Sources: Arm Architecture Reference Manual for
+//! A-profile, D8 (address translation); Arm Generic Interrupt Controller version 2, 4.3
+//! (distributor) and 4.4 (core interface); Arm Power State Coordination Interface, 5.1.4 (CPU_ON);
+//! Arm semihosting, 7.9 (SYS_EXIT_EXTENDED); PrimeCell PL011 manual, 3.3.
 
 use core::arch::{asm, global_asm};
 use core::fmt;
@@ -147,6 +148,31 @@ unsafe extern "C" fn start_other(core: u32) -> ! {
     crate::cores::main::<Virt>(core)
 }
 
+/// The interrupt controller (GICv2): what it has once, and what each core has of its own.
+const DISTRIBUTOR: usize = 0x0800_0000;
+const CORE_INTERFACE: usize = 0x0801_0000;
+/// Registers of the distributor: that it forwards, and of each core's own interrupts those that are
+/// forwarded; and the virtual timer's among them.
+const DISTRIBUTOR_CONTROL: usize = DISTRIBUTOR;
+const FORWARDED: usize = DISTRIBUTOR + 0x100;
+const VIRTUAL_TIMER: u32 = 1 << 27;
+/// Registers of a core's interface: that it signals, and interrupts of which priorities.
+const CORE_CONTROL: usize = CORE_INTERFACE;
+const PRIORITIES: usize = CORE_INTERFACE + 4;
+const ALL_PRIORITIES: u32 = 0xFF;
+const ON: u32 = 1;
+
+/// The clock of the core that calls, which naps while it is idle.
+fn clock_of(drawn: &[u8]) -> Option<GenericTimer> {
+    register(DISTRIBUTOR_CONTROL).write(ON);
+    register(FORWARDED).write(VIRTUAL_TIMER);
+    register(PRIORITIES).write(ALL_PRIORITIES);
+    register(CORE_CONTROL).write(ON);
+    // SAFETY: the image runs at EL1, alone, with interrupts masked from the start; this core's
+    // event stream and timer are its own, and the timer's interrupt has just been let through.
+    unsafe { Some(GenericTimer::new(seed_of(drawn))?.with_naps()) }
+}
+
 /// PSCI's call that starts a core, and its answer if that worked.
 const CPU_ON: u64 = 0xC400_0003;
 const SUCCESS: u64 = 0;
@@ -187,8 +213,7 @@ impl Machine for Virt {
 
     fn clock(&mut self) -> Option<GenericTimer> {
         let drawn = self.tree.as_ref().and_then(|tree| tree.property("chosen", "rng-seed"));
-        // SAFETY: the image runs at EL1, alone.
-        unsafe { GenericTimer::new(seed_of(drawn.unwrap_or_default())) }
+        clock_of(drawn.unwrap_or_default())
     }
 
     fn start_core(&mut self, core: u32) -> bool {
@@ -204,8 +229,7 @@ impl Machine for Virt {
     }
 
     fn core_clock(_core: u32) -> Option<GenericTimer> {
-        // SAFETY: the image runs at EL1, alone, and this core's event stream is its own.
-        unsafe { GenericTimer::new(seed_of(&[])) }
+        clock_of(&[])
     }
 
     /// The board has one line; another is a PCI card.

@@ -3,16 +3,17 @@
 //! A loader that knows PVH (QEMU's `-kernel`, Xen, Firecracker, Cloud Hypervisor) finds the entry
 //! in an ELF note and jumps there in 32-bit protected mode without paging, with the address of the
 //! start info in `ebx`. The boot code switches to long mode on the image's own page tables: the
-//! first 4 GiB as they are, in pages of 2 MiB, but for one below each core's stack. Every
-//! exception ends in a verdict, on the core's stack from its start. Another core begins in real
-//! mode, below 1 MiB, where the first few instructions are copied for it, and goes to long mode
-//! from there. Sources: Intel SDM volume 3, 7.14 (interrupts in 64-bit mode), 9.4.4 (starting
-//! other cores), 11.6.1 (sending interrupts); Xen, `docs/misc/pvh.pandoc` and
-//! `xen/include/public/arch-x86/hvm/start_info.h`.
+//! first 4 GiB as they are, in pages of 2 MiB, but for one below each core's stack. Every exception
+//! ends in a verdict, on the core's stack from its start; the one interrupt, of the core's own
+//! timer, ends a nap and does nothing. Another core begins in real mode, below 1 MiB, where the
+//! first few instructions are copied for it, and goes to long mode from there. Sources: Intel SDM
+//! volume 3, 7.14 (interrupts in 64-bit mode), 9.4.4 (starting other cores), 11.6.1 (sending
+//! interrupts); Xen, `docs/misc/pvh.pandoc` and `xen/include/public/arch-x86/hvm/start_info.h`.
 
 use core::arch::{asm, global_asm};
 use core::ffi::CStr;
 use core::fmt::Write;
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 
@@ -82,6 +83,17 @@ pvh_start:
     addl $16, %eax
     decl %ecx
     jnz 3b
+    movl $gates + 47 * 16, %edi # the interrupt that ends a nap, on the stack in use
+    movl $awake, %eax
+    movl %eax, %edx
+    shrl $16, %edx
+    movw %ax, (%rdi)
+    movw $8, 2(%rdi)
+    movw $0x8E00, 4(%rdi)
+    movw %dx, 6(%rdi)
+    movb $0xFF, %al             # of the old controllers none: the firmware's timer may run
+    outb %al, $0x21
+    outb %al, $0xA1
     xorl %esi, %esi
     jmp enter
 
@@ -154,6 +166,13 @@ trampoline:                     # copied to 0x8000
 trampoline_end:
     .code64
 
+awake:                          # the local APIC is told that the interrupt is over
+    pushq %rax
+    movl $0xFEE000B0, %eax
+    movl $0, (%rax)
+    popq %rax
+    iretq
+
     .balign 16
 stubs:                          # one for each exception, 16 bytes apart
     .set number, 0
@@ -201,9 +220,9 @@ task:                           # of four cores
 core_number:                    # of the core that is being started
     .long 0
 gates:
-    .fill 64, 8, 0
+    .fill 96, 8, 0
 gates_end:
-    .short 511
+    .short 767
     .quad gates
 "#,
     options(att_syntax)
@@ -266,6 +285,20 @@ static CLOCK: SpinMutex<Option<Tsc>> = SpinMutex::new(None);
 /// The place of the first instructions of another core: a page below 1 MiB that nothing else uses.
 const TRAMPOLINE: usize = 0x8000;
 
+/// The interrupt that ends a nap.
+const AWAKE: u8 = 47;
+
+/// Adds naps to the clock of the core that calls.
+fn napping(clock: Tsc) -> Tsc {
+    let Some(apic) = NonNull::new(core::ptr::with_exposed_provenance_mut(LOCAL_APIC)) else {
+        return clock;
+    };
+    // SAFETY: nothing has left privilege level 0 or lets interrupts in, and the boot code has
+    // masked those of the old controllers, and led this one to what ends it; no other is let
+    // through.
+    unsafe { clock.with_naps(apic, AWAKE) }
+}
+
 /// The local APIC, and its register of commands: the receiver, and what it gets.
 const LOCAL_APIC: usize = 0xFEE0_0000;
 const RECEIVER: usize = LOCAL_APIC + 0x310;
@@ -319,7 +352,7 @@ impl Machine for Pc {
         // SAFETY: nothing has left privilege level 0, and nothing else uses the PIT.
         let clock = unsafe { Tsc::measured(0) }?;
         *CLOCK.lock() = Some(clock.clone());
-        Some(clock)
+        Some(napping(clock))
     }
 
     fn start_core(&mut self, core: u32) -> bool {
@@ -356,7 +389,7 @@ impl Machine for Pc {
     }
 
     fn core_clock(_core: u32) -> Option<Tsc> {
-        CLOCK.lock().clone()
+        CLOCK.lock().clone().map(napping)
     }
 
     fn serial(&mut self) -> Option<Uart<Ports>> {

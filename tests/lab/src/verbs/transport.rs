@@ -44,6 +44,10 @@ pub(crate) fn features(packages: &[&str]) -> Vec<String> {
     features.flat_map(|feature| ["--features".into(), feature]).collect()
 }
 
+/// The arguments of cargo with which the drivers are as the conformance suite has them, so that both
+/// use what was built for one.
+pub(crate) const AS_SUITE: [&str; 4] = ["-p", "aldis-drivers", "--features", "aldis-drivers/auth"];
+
 /// The variable that chooses the maker of connections; without it, ranks make them.
 const MANAGED: &str = "ALDIS_VERBS=manager=rdma_cm";
 
@@ -71,8 +75,7 @@ pub(super) struct Findings {
 pub(super) enum Across {
     /// All of them.
     All,
-    /// The ones by datagrams, and over shared memory and verbs, and of those over verbs alone one
-    /// in a guest and one between two, which the commit draws.
+    /// One in a guest and one between two, which the commit draws.
     Drawn,
 }
 
@@ -166,12 +169,8 @@ fn in_one_guest(programs: &[PathBuf], limit: Duration, loud: bool, across: Acros
 /// written.
 fn suites_in_one_guest(across: Across) -> Vec<String> {
     let suite = |seed, medium| format!("conformance run {seed} 1 all {medium}");
-    let mut alone = vec![suite(0, "verbs"), format!("{MANAGED} {}", suite(1, "verbs"))];
-    if across == Across::Drawn {
-        alone = vec![draw("verbs in a guest", alone)];
-    }
-    alone.push(suite(0, "datagrams"));
-    alone
+    let all = vec![suite(0, "verbs"), format!("{MANAGED} {}", suite(1, "verbs")), suite(0, "datagrams")];
+    if across == Across::Drawn { vec![draw("verbs in a guest", all)] } else { all }
 }
 
 /// The one of several that the commit draws.
@@ -198,12 +197,8 @@ fn figures(
 /// talk.
 fn suites(across: Across) -> Vec<(u32, String)> {
     let managed = format!("verbs --env {MANAGED}");
-    let mut alone = vec![(2, "verbs".into()), (4, "verbs".into()), (4, managed)];
-    if across == Across::Drawn {
-        alone = vec![draw("verbs", alone)];
-    }
-    alone.push((4, "shm-verbs".into()));
-    alone
+    let all = vec![(2, "verbs".into()), (4, "verbs".into()), (4, managed), (4, "shm-verbs".into())];
+    if across == Across::Drawn { vec![draw("verbs", all)] } else { all }
 }
 
 /// Ranks of two guests, half of them in each: how many runs of the suite were good, and the
@@ -256,9 +251,6 @@ fn need_library() -> Result<()> {
 }
 
 /// Builds it as it is used, and its tests. Where the programs are.
-///
-/// The tests and examples turn on features for tests alone in what they use, so they are built by
-/// themselves: the suite and the launcher stay as the step `conformance` has built them.
 fn build() -> Result<Vec<PathBuf>> {
     need_library()?;
     let missing = || format!("what is missing may come with {PACKAGES}");
@@ -266,7 +258,7 @@ fn build() -> Result<Vec<PathBuf>> {
     eprintln!("building the transport's tests and the examples in release");
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--release", "--locked", "--quiet", "--message-format", "json"]);
-    cargo.args(["-p", "aldis-linux"]).args(features(&["aldis-linux"]));
+    cargo.args(["-p", "aldis-linux"]).args(features(&["aldis-linux"])).args(AS_SUITE);
     cargo.args(["--example", "pingpong", "--example", "allreduce", "--test", "verbs"]);
     let text = shell::output(&mut cargo).with_context(missing)?;
     let wanted = ["verbs", "pingpong", "allreduce"];
@@ -315,14 +307,13 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_draws_one_run_over_verbs_alone() {
+    fn a_commit_draws_one_run_in_a_guest_and_one_between_two() {
         let (all, drawn) = (suites(Across::All), suites(Across::Drawn));
-        assert_eq!((all.len(), drawn.len()), (4, 2));
+        assert_eq!((all.len(), drawn.len()), (4, 1));
         assert!(drawn.iter().all(|one| all.contains(one)));
-        assert!(drawn.contains(&(4, "shm-verbs".into())));
         let (all, drawn) = (suites_in_one_guest(Across::All), suites_in_one_guest(Across::Drawn));
-        assert_eq!((all.len(), drawn.len()), (3, 2));
-        assert!(drawn.iter().all(|one| all.contains(one)) && drawn.last() == all.last());
+        assert_eq!((all.len(), drawn.len()), (3, 1));
+        assert!(drawn.iter().all(|one| all.contains(one)));
     }
 
     #[test]
