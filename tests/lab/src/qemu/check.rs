@@ -7,6 +7,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Instant;
 
 use aldis_shell::steps::Outcome;
@@ -20,6 +22,10 @@ use super::machine::Arch;
 use super::programs::{self, QemuPrograms};
 use super::rank::Rank;
 use super::report::JobReport;
+
+/// Snapshots that are played at a time: most of a job's time goes by in waits for frames that were
+/// lost.
+const AT_ONCE: usize = 3;
 
 /// Compares jobs in emulators with what they should say.
 ///
@@ -77,28 +83,45 @@ fn check(filter: Option<&str>, bless: bool) -> Result<Outcome> {
         return Ok(missing);
     }
     let programs = QemuPrograms::build(&members)?;
-    let (mut differ, mut why) = (Vec::new(), Vec::new());
-    for snapshot in &chosen {
-        let start = Instant::now();
-        let result = snapshot.compare(&programs, bless);
-        let told = if result.is_ok() { "ok" } else { "FAILED" };
-        eprintln!("  {}: {told} ({:.1} s)", snapshot.name, start.elapsed().as_secs_f64());
-        if let Err(error) = result {
-            why.push(format!("{}: {error:#}", snapshot.name));
-            differ.push(snapshot.name.as_str());
-        }
-    }
-    if !differ.is_empty() {
+    let mut failures = compare_all(&chosen, &programs, bless);
+    if !failures.is_empty() {
+        failures.sort();
+        let names: Vec<&str> = failures.iter().map(|(name, _)| *name).collect();
+        let why: Vec<String> = failures.iter().map(|(name, error)| format!("{name}: {error}")).collect();
         // The first line is what the table of the steps has.
         bail!(
             "{} of {} snapshots differ: {}\n{}",
-            differ.len(),
+            names.len(),
             chosen.len(),
-            differ.join(", "),
+            names.join(", "),
             why.join("\n")
         );
     }
     Ok(lacking.unwrap_or(Outcome::Passed(format!("{} snapshots", chosen.len()))))
+}
+
+/// Compares snapshots, a few at a time, and tells of each when it ends. Those that differ, and how.
+fn compare_all<'a>(chosen: &[&'a Snapshot], programs: &QemuPrograms, bless: bool) -> Vec<(&'a str, String)> {
+    let (left, failures) = (Mutex::new(chosen.iter()), Mutex::new(Vec::new()));
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || {
+        while let Some(snapshot) = next() {
+            let start = Instant::now();
+            let result = snapshot.compare(programs, bless);
+            let told = if result.is_ok() { "ok" } else { "FAILED" };
+            eprintln!("  {}: {told} ({:.1} s)", snapshot.name, start.elapsed().as_secs_f64());
+            if let Err(error) = result {
+                let failure = (snapshot.name.as_str(), format!("{error:#}"));
+                failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(work);
+        }
+    });
+    failures.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn names(all: &[Snapshot]) -> String {
