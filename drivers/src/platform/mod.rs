@@ -3,12 +3,13 @@
 //!
 //! | type | clock | while nothing happens | entropy |
 //! |---|---|---|---|
-//! | `x86_64::Tsc` | time-stamp counter, rate measured once against the PIT | `pause`, or `hlt` and the APIC's timer | `rdrand` |
-//! | `aarch64::GenericTimer` | virtual count, stated frequency | `wfe` and event stream, or `wfi` and its timer | `RNDR` |
+//! | `x86_64::Tsc` | time-stamp counter, rate measured once against the PIT | `pause`, `hlt` | `rdrand` |
+//! | `aarch64::GenericTimer` | virtual count, stated frequency | `wfe` and event stream, `wfi` | `RNDR` |
 //! | `riscv64::Timer` | `time` CSR, stated rate | `wfi` and its timer | `seed` (Zkr) |
 //! | `cortex_m::SysTick` | 24 bits at the processor's clock, extended by looking | `wfi` | none |
 //!
-//! Where a core has no source of entropy, the counter is it.
+//! Where a core has no source of entropy, the counter is it. `hlt` and `wfi` are woken by the core's
+//! timer, where the board has made sure that it can wake.
 //!
 //! The counters run from power-on and are not stopped by idleness; [`Scale`] makes nanoseconds of
 //! their ticks by multiplications alone. A board whose clock is another one implements `Platform`

@@ -44,8 +44,8 @@ pub(crate) fn features(packages: &[&str]) -> Vec<String> {
     features.flat_map(|feature| ["--features".into(), feature]).collect()
 }
 
-/// The arguments of cargo with which the drivers are as the conformance suite has them, so that both
-/// use what was built for one.
+/// The arguments of cargo with which the drivers are as the conformance suite has them, so that
+/// both use what was built for one.
 pub(crate) const AS_SUITE: [&str; 4] = ["-p", "aldis-drivers", "--features", "aldis-drivers/auth"];
 
 /// The variable that chooses the maker of connections; without it, ranks make them.
