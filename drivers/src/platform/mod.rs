@@ -3,13 +3,13 @@
 //!
 //! | type | clock | while nothing happens | entropy |
 //! |---|---|---|---|
-//! | `x86_64::Tsc` | time-stamp counter, rate measured once against the PIT | `pause`, `hlt` | `rdrand` |
-//! | `aarch64::GenericTimer` | virtual count, stated frequency | `wfe` and event stream, `wfi` | `RNDR` |
+//! | `x86_64::Tsc` | time-stamp counter, measured against the PIT | `pause`, `hlt` | `rdrand` |
+//! | `aarch64::GenericTimer` | virtual count, stated rate | `wfe` by events, `wfi` | `RNDR` |
 //! | `riscv64::Timer` | `time` CSR, stated rate | `wfi` and its timer | `seed` (Zkr) |
 //! | `cortex_m::SysTick` | 24 bits at the processor's clock, extended by looking | `wfi` | none |
 //!
-//! Where a core has no source of entropy, the counter is it. `hlt` and `wfi` are woken by the core's
-//! timer, where the board has made sure that it can wake.
+//! Where a core has no source of entropy, the counter is it. The core's timer ends `hlt` and `wfi`,
+//! where the board has made sure that it can.
 //!
 //! The counters run from power-on and are not stopped by idleness; [`Scale`] makes nanoseconds of
 //! their ticks by multiplications alone. A board whose clock is another one implements `Platform`
