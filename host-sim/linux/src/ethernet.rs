@@ -23,6 +23,13 @@
 //! card on PCI that the system has asked for. The error that the job ends with says which, and what
 //! to do ([`Wired::trouble`]).
 //!
+//! # Strangers on the wire
+//!
+//! A card that says `auth` has a tag by the job's key on each frame, and takes none without it
+//! ([`aldis_drivers::authenticated`]). The key is drawn for the job by its launcher, or by rank 0
+//! under a process manager, and comes to the ranks as that of TCP does; frames have one that is
+//! made of it.
+//!
 //! # Bounds
 //!
 //! Messages of [`MESSAGE_BYTES_MAX`] at most, a window of [`WINDOW`] of them to each peer: 93 KiB a
@@ -34,6 +41,7 @@ mod wire;
 use core::ops::Range;
 use std::os::fd::OwnedFd;
 
+use aldis_drivers::authenticated::AuthenticatedNic;
 use aldis_drivers::ethernet::{Ethernet, EthernetMemory, PeerRow};
 use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Sink};
 use aldis_nic::{CARD_KINDS, CardError, RankNic};
@@ -42,6 +50,7 @@ use self::address::WiredAddress;
 use self::wire::InterfaceWire;
 use crate::environment::setting;
 use crate::error::JoinError;
+use crate::tcp::KEY_BYTES;
 
 pub use aldis_nic::{CardChoice, CardKind, CardsChoice};
 
@@ -59,8 +68,14 @@ pub const WINDOW: usize = 32;
 /// Bytes of the longest message, whatever the MTU: what one of 9000 carries, and a multiple of 8.
 pub const MESSAGE_BYTES_MAX: usize = 8928;
 
+/// The card of a rank, whose frames have tags, or are as they are.
+pub type WiredNic = AuthenticatedNic<RankNic>;
+
+/// The transport over its frames.
+pub(crate) type WiredFrames = Ethernet<'static, WiredNic>;
+
 /// The rank and the job of a transport.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct WiredIdentity {
     pub(crate) job: u64,
     pub(crate) me: PeerId,
@@ -68,6 +83,8 @@ pub(crate) struct WiredIdentity {
     pub(crate) ranks: u32,
     /// Ranks that are reached through shared memory.
     pub(crate) mates: Range<u32>,
+    /// The key of the job, if it has one.
+    pub(crate) key: Option<[u8; KEY_BYTES]>,
 }
 
 /// The transport over a card of one rank. See the [module](self).
@@ -106,13 +123,13 @@ impl Wired {
 
     /// The transport over frames.
     #[inline]
-    pub(crate) const fn ethernet(&self) -> &Ethernet<'static, RankNic> {
+    pub(crate) const fn ethernet(&self) -> &WiredFrames {
         &self.0.ethernet
     }
 
     /// The transport over frames, to send by.
     #[inline]
-    pub(crate) const fn ethernet_mut(&mut self) -> &mut Ethernet<'static, RankNic> {
+    pub(crate) const fn ethernet_mut(&mut self) -> &mut WiredFrames {
         &mut self.0.ethernet
     }
 
@@ -124,6 +141,12 @@ impl Wired {
     pub(crate) fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
         self.0.poll(budget, now, sink)
     }
+}
+
+/// Returns true if the card that the environment names has tags on its frames.
+pub(crate) fn is_authenticated() -> Result<bool, JoinError> {
+    let choice: Option<CardsChoice> = setting(CARD_VARIABLE)?;
+    Ok(choice.is_some_and(|choice| choice.first.is_authenticated))
 }
 
 /// The first rank whose address does not fit that of another, and why; `None` for those that are

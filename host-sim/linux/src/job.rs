@@ -400,6 +400,7 @@ fn far(terms: &Terms, epoch: Epoch, board: &'static StatusBoard) -> Result<Reach
             epoch,
             ranks,
             mates,
+            key: terms.tcp.as_deref().map(|terms| terms.key),
         });
     }
     let mut tcp = listen(terms, epoch)?;

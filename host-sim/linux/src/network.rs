@@ -10,9 +10,8 @@ use aldis_hal::{
     Caps, Cause, Epoch, Extras, Features, Instant, PeerId, Post, Refusal, RegionId, RemoteMemory, Sink, Slot,
     Token, Transport,
 };
-use aldis_nic::RankNic;
 
-use crate::ethernet::Wired;
+use crate::ethernet::{Wired, WiredNic};
 use crate::tcp::{Tcp, TcpSlot};
 
 /// The transport to ranks of other machines, but for RDMA.
@@ -32,7 +31,7 @@ pub enum NetworkSlot<'a> {
     /// Over TCP.
     Tcp(TcpSlot<'a>),
     /// Over frames of a card.
-    Ethernet(EthernetSlot<'a, 'static, RankNic>),
+    Ethernet(EthernetSlot<'a, 'static, WiredNic>),
 }
 
 impl Slot for NetworkSlot<'_> {

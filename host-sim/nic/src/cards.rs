@@ -54,9 +54,11 @@ impl FromStr for CardsChoice {
         let (first, second): (CardChoice, _) =
             (first.parse()?, second.map(CardChoice::from_str).transpose()?);
         if let Some(second) = &second {
-            if second.is_udp || second.patience_s.is_some() || second.has_interface_mac {
+            let says = second.is_udp || second.is_authenticated || second.has_interface_mac;
+            if says || second.patience_s.is_some() {
                 return Err(format!(
-                    "{second}: say udp, patience=SECONDS and mac=interface of the first card, {first}; they hold for both"
+                    "{second}: say udp, auth, patience=SECONDS and mac=interface of the first card, {first}; they hold \
+                     for both"
                 ));
             }
             if (second.kind, &second.interface, second.memif.id)
@@ -280,7 +282,7 @@ mod tests {
     #[test]
     fn two_cards_that_do_not_fit_are_refused() {
         for (text, answer) in [
-            ("packet:a+packet:b,udp", "say udp, patience=SECONDS and mac=interface of the first card"),
+            ("packet:a+packet:b,udp", "say udp, auth, patience=SECONDS and mac=interface of the first card"),
             ("packet:a+packet:a", "named twice"),
             ("packet:+packet:a", "names no interface"),
             ("packet:a+tap:", "names no interface"),

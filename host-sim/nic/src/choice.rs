@@ -111,7 +111,7 @@ impl XdpChoice {
             _ => {
                 return Err(format!(
                     "{word:?} says nothing of AF_XDP; it is native, generic, zerocopy, copy, queue=NUMBER, \
-                     udp, mac=interface or patience=SECONDS"
+                     udp, auth, mac=interface or patience=SECONDS"
                 ));
             }
         }
@@ -151,6 +151,7 @@ const SECRET_BYTES: usize = 24;
 /// packet:eth0                  frames of eth0, with an address of the rank's own
 /// packet:eth0,mac=interface    with the address of eth0: one rank alone
 /// packet:eth0,udp              in UDP over IPv4
+/// packet:eth0,auth             with a tag by the job's key on each frame
 /// packet:eth0,patience=5       lost if eth0 is down for 5 seconds; 60 if not given
 /// xdp:eth0                     frames of eth0's queue 0, by memory that is shared with the system
 /// xdp:eth0,queue=1,zerocopy    of queue 1, and only if the driver copies no frames
@@ -173,6 +174,8 @@ pub struct CardChoice {
     pub has_interface_mac: bool,
     /// True if messages go in UDP over IPv4.
     pub is_udp: bool,
+    /// True if frames have tags by the job's key, and others are refused.
+    pub is_authenticated: bool,
     /// The seconds for which the interface may be down or gone, if they are chosen.
     pub patience_s: Option<NonZeroU32>,
     /// The part that only AF_XDP has.
@@ -195,6 +198,7 @@ impl CardChoice {
             interface,
             has_interface_mac: false,
             is_udp: false,
+            is_authenticated: false,
             patience_s: None,
             xdp: XdpChoice::DEFAULT,
             memif: MemifChoice::DEFAULT,
@@ -223,6 +227,7 @@ impl CardChoice {
         }
         match (word, self.kind) {
             ("udp", _) => self.is_udp = true,
+            ("auth", _) => self.is_authenticated = true,
             ("mac=interface", CardKind::Packet | CardKind::Xdp) => self.has_interface_mac = true,
             ("mac=interface", CardKind::Tap) => {
                 return Err("the address of a TAP is that of its other end; leave mac=interface out".into());
@@ -234,7 +239,7 @@ impl CardChoice {
             (word, CardKind::Memif) => return self.memif.take(word),
             (word, _) => {
                 return Err(format!(
-                    "{word:?} says nothing of a card; it is udp, mac=interface or patience=SECONDS"
+                    "{word:?} says nothing of a card; it is udp, auth, mac=interface or patience=SECONDS"
                 ));
             }
         }
@@ -264,7 +269,7 @@ impl MemifChoice {
             _ => {
                 return Err(format!(
                     "{word:?} says nothing of a memif; it is client, server, id=NUMBER, id=%r, secret=TEXT, \
-                     mtu=BYTES, udp or patience=SECONDS"
+                     mtu=BYTES, udp, auth or patience=SECONDS"
                 ));
             }
         }
@@ -302,8 +307,12 @@ impl fmt::Display for CardChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.kind.name(), self.interface)?;
         let MemifChoice { is_server, id, secret, mtu } = &self.memif;
-        let words =
-            [(self.has_interface_mac, ",mac=interface"), (self.is_udp, ",udp"), (*is_server, ",server")];
+        let words = [
+            (self.has_interface_mac, ",mac=interface"),
+            (self.is_udp, ",udp"),
+            (self.is_authenticated, ",auth"),
+            (*is_server, ",server"),
+        ];
         words.into_iter().filter(|(is_set, _)| *is_set).try_for_each(|(_, word)| f.write_str(word))?;
         write!(f, "{}", self.xdp)?;
         match id {
@@ -338,7 +347,7 @@ mod tests {
             "xdp:eth%r",
             "xdp:eth0,mac=interface,udp,native,zerocopy,queue=3,patience=2",
             "xdp:eth0,generic,copy",
-            "pci:0000:00:04.0,udp,patience=3",
+            "pci:0000:00:04.0,udp,auth,patience=3",
             "pci:01:10.%r",
         ] {
             assert_eq!(text.parse::<CardChoice>().unwrap().to_string(), text);

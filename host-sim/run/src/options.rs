@@ -46,8 +46,9 @@ pub struct Options {
     /// frames of an interface, xdp:IF, the same by memory shared with the system (AF_XDP),
     /// tap:IF, a TAP for each rank, memif:PATH, memory shared with DPDK or VPP, or pci:ADDRESS, a
     /// card on PCI that the system hands over (VFIO), where %r is the rank's number; with words
-    /// behind commas: udp, mac=interface, queue=N, server, id=%r, patience=SECONDS and others; two
-    /// cards with a plus between them share the frames, and one may fail (docs/cards.md)
+    /// behind commas: udp, auth, mac=interface, queue=N, server, id=%r, patience=SECONDS and
+    /// others; two cards with a plus between them share the frames, and one may fail
+    /// (docs/cards.md)
     #[arg(long, value_name = "CARD", env = CARD_VARIABLE)]
     pub nic: Option<CardsChoice>,
 
@@ -319,6 +320,18 @@ impl Options {
             | TransportName::ShmEthernet => false,
             TransportName::Auto | TransportName::Shm => shares.len() > 1,
         }
+    }
+
+    /// Returns true if the ranks of these hosts have a key in common: for connections over TCP, or
+    /// for frames.
+    pub fn needs_key(&self, shares: &[Share]) -> bool {
+        let has_tags = self.nic.as_ref().is_some_and(|nic| nic.first.is_authenticated);
+        let has_frames = match self.transport {
+            TransportName::Ethernet => true,
+            TransportName::ShmEthernet => shares.len() > 1,
+            _ => false,
+        };
+        self.uses_tcp(shares) || has_tags && has_frames
     }
 }
 

@@ -24,6 +24,7 @@ fn ranks_exchange_frames_over_cables_and_bridges() {
     for (layout, options) in [
         (CABLE, "-n 2 --transport ethernet --nic packet:v%r"),
         (CABLE, "-n 2 --transport ethernet --nic packet:v%r,udp"),
+        (CABLE, "-n 2 --transport ethernet --nic packet:v%r,auth"),
         (CABLE, "-n 2 --transport ethernet --nic packet:v%r,mac=interface"),
         (TWO_BRIDGES, "-n 2 --transport ethernet --nic packet:a%r+packet:b%r"),
         (TWO_BRIDGES, "-n 2 --transport ethernet --nic packet:b%r,udp+packet:a%r"),
@@ -32,6 +33,7 @@ fn ranks_exchange_frames_over_cables_and_bridges() {
         (TAPS, "-n 2 --transport ethernet --nic tap:t%r"),
         (HOSTS, "-n 4 --host netns:left,netns:right --transport ethernet --nic packet:eth0"),
         (HOSTS, "-n 4 --host netns:left,netns:right --transport shm-ethernet --nic packet:eth0"),
+        (HOSTS, "-n 4 --host netns:left,netns:right --transport shm-ethernet --nic packet:eth0,udp,auth"),
     ] {
         let Some(ended) = run_inside(layout, options, "levels") else { return };
         assert_eq!(ended.code, Some(0), "{options}: {ended:#?}");
@@ -52,6 +54,12 @@ fn what_a_card_cannot_do_is_told_with_what_to_do() {
         let Some(ended) = run_inside(CABLE, &options, "greet") else { return };
         ended.says(1, &texts);
     }
+    // A rank that would take frames of anybody.
+    let mut unlike = command(CABLE, program("aldis-run")).expect("as above");
+    unlike.args("-n 2 --transport ethernet --nic packet:v%r,auth".split(' '));
+    let script = format!("[ $ALDIS_RANK = 0 ] || export ALDIS_NIC=packet:v1; exec {RANK} greet");
+    unlike.args(["sh", "-c", &script]);
+    launch(unlike).wait().says(1, &["has tags on its frames (auth)"]);
     let unlike = format!("{CABLE}; ip link set v1 mtu 1400");
     if let Some(ended) = run_inside(&unlike, "-n 2 --transport ethernet --nic packet:v%r", "greet") {
         ended.says(1, &["give both the same MTU"]);

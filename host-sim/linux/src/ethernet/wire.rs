@@ -5,18 +5,21 @@ use core::num::NonZeroU32;
 use core::ops::Range;
 use std::os::fd::OwnedFd;
 
+use aldis_drivers::authenticated::{AuthKey, AuthenticatedNic};
 use aldis_drivers::ethernet::header::ETHERTYPE;
 use aldis_drivers::ethernet::{Config, Ethernet, Framing, Udp};
 use aldis_hal::{Cause, Epoch, Instant, PeerId, Sink, Transport};
 use aldis_nic::{CardError, CardsChoice, FrameKind, RankNic, local_mac};
 use aldis_protocols::connect::HandshakeSetup;
 use aldis_protocols::reliable::LinkConfig;
+use aldis_protocols::stream::Mac as _;
 use aldis_sys::file::{dup, read_link, read_to_string};
 use sha2::{Digest, Sha256};
 
 use super::address::WiredAddress;
-use super::{COST, MESSAGE_BYTES_MAX, WINDOW, WiredIdentity, memory};
+use super::{COST, MESSAGE_BYTES_MAX, WINDOW, WiredFrames, WiredIdentity, memory};
 use crate::entropy;
+use crate::tcp::{JobKey, KEY_BYTES};
 
 /// The longest time for which what found no answer waits to be said again. A peer that computes for
 /// long does not answer.
@@ -33,8 +36,9 @@ const MESSAGE_BYTES_MIN: usize = 256;
 
 /// A rank's transport on its interface.
 pub(super) struct InterfaceWire {
-    pub(super) ethernet: Ethernet<'static, RankNic>,
+    pub(super) ethernet: WiredFrames,
     framing: Framing,
+    is_authenticated: bool,
     message_bytes: u16,
     place: u64,
     mates: Range<u32>,
@@ -47,7 +51,8 @@ pub(super) struct InterfaceWire {
 impl InterfaceWire {
     /// Opens the card of this rank.
     pub(super) fn open(choice: &CardsChoice, who: WiredIdentity) -> Result<Self, String> {
-        let WiredIdentity { job, me, epoch, ranks, mates } = who;
+        let WiredIdentity { job, me, epoch, ranks, mates, key } = who;
+        let key = frame_key(choice, key)?;
         let random = entropy::random().map_err(|error| error.to_string())?;
         let first = &choice.first;
         let (framing, kind) = if first.is_udp {
@@ -57,7 +62,7 @@ impl InterfaceWire {
             (Framing::Ethernet, FrameKind::EtherType(ETHERTYPE))
         };
         let nic = RankNic::open(choice, local_mac(random), kind);
-        let nic = nic.map_err(|error| error.to_string())?;
+        let nic = AuthenticatedNic::new(nic.map_err(|error| error.to_string())?, key);
         let mtu = aldis_hal::Nic::mtu(&nic);
         let message_bytes = mtu.saturating_sub(framing.mtu_overhead_bytes()).min(MESSAGE_BYTES_MAX) & !7;
         if message_bytes < MESSAGE_BYTES_MIN {
@@ -66,7 +71,7 @@ impl InterfaceWire {
                 "the MTU of {interface} is {mtu}; ip link set {interface} mtu {need} or more"
             ));
         }
-        let place = nic.index().map_or_else(entropy::distinct, place);
+        let place = nic.nic().index().map_or_else(entropy::distinct, place);
         let others = ranks.saturating_sub(1).max(1) as usize;
         let refused = |cause: Cause| format!("{choice}: {cause}");
         let memory = memory(others, WINDOW, message_bytes).map_err(refused)?;
@@ -75,6 +80,7 @@ impl InterfaceWire {
         Ok(Self {
             ethernet,
             framing,
+            is_authenticated: key.is_some(),
             message_bytes: message_bytes as u16,
             place,
             mates,
@@ -88,6 +94,7 @@ impl InterfaceWire {
     pub(super) fn address(&self) -> WiredAddress {
         WiredAddress {
             is_udp: matches!(self.framing, Framing::Udp(_)),
+            is_authenticated: self.is_authenticated,
             message_bytes: self.message_bytes,
             place: self.place,
             station: self.ethernet.address().to_vec(),
@@ -100,18 +107,18 @@ impl InterfaceWire {
         let address = WiredAddress::decode(address).filter(|_| !self.mates.contains(&peer.0));
         let address = address.ok_or(Cause::Unreachable)?;
         if address.place == self.place {
-            self.ethernet.nic_mut().share().map_err(|_| Cause::Device)?;
+            self.ethernet.nic_mut().nic_mut().share().map_err(|_| Cause::Device)?;
         }
         self.ethernet.introduce(peer, epoch, &address.station)
     }
 
     /// A file that can be read when a frame has come, if the card has one.
     pub(super) fn bell(&self) -> Option<OwnedFd> {
-        dup(self.ethernet.nic().bell()?).ok()
+        dup(self.ethernet.nic().nic().bell()?).ok()
     }
 
     pub(super) const fn trouble(&self) -> Option<&CardError> {
-        self.ethernet.nic().trouble()
+        self.ethernet.nic().nic().trouble()
     }
 
     /// See [`Transport::poll`].
@@ -128,7 +135,7 @@ impl InterfaceWire {
     #[cold]
     fn probe(&mut self, now: Instant) {
         self.probed = now;
-        let cause = match self.ethernet.nic_mut().probe() {
+        let cause = match self.ethernet.nic_mut().nic_mut().probe() {
             None => {
                 self.down_since = None;
                 return;
@@ -151,6 +158,19 @@ impl fmt::Debug for InterfaceWire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InterfaceWire").field("card", self.ethernet.nic()).finish_non_exhaustive()
     }
+}
+
+/// The text of which the key of frames is made, with the key of the job.
+const OF_FRAMES: &[u8] = b"aldis frames";
+
+/// The key of frames, if they are to have tags.
+fn frame_key(choice: &CardsChoice, key: Option<[u8; KEY_BYTES]>) -> Result<Option<AuthKey>, String> {
+    if !choice.first.is_authenticated {
+        return Ok(None);
+    }
+    let missing = || format!("{choice}: no key has come for auth; is --nic that of the launcher?");
+    let tag = JobKey::new(key.ok_or_else(missing)?).tag(OF_FRAMES);
+    Ok(tag.first_chunk().copied().map(AuthKey::new))
 }
 
 /// The settings of the transport over frames: no peer is asked whether it lives, as a rank that

@@ -36,6 +36,7 @@ use crate::board::{Label, LifePhase, StatusBoard};
 use crate::coll_rules::{self, RuleFile};
 use crate::entropy::{self, NoEntropy};
 use crate::error::JoinError;
+use crate::ethernet;
 use crate::platform::allowed_cores;
 use crate::pmi::{AnswerFault, Client, ManagedRank, PmiError, VALUE_BYTES_MAX};
 use crate::segment::{self, Segment};
@@ -73,6 +74,8 @@ struct Asks {
     arena_bytes: u64,
     links: u8,
     encrypts: bool,
+    /// True if frames of a card have tags.
+    authenticates: bool,
     /// A hash of the rules for collectives.
     rules: u64,
 }
@@ -224,6 +227,7 @@ fn settings() -> Result<JobSettings, JoinError> {
         arena_bytes: arena_bytes()? as u64,
         links: tcp.links,
         encrypts: tcp.tls.is_some(),
+        authenticates: ethernet::is_authenticated()?,
         rules: rules.as_ref().map_or(0, |rules| hash(&rules.carried())),
     };
     Ok(JobSettings { asks, tcp, rules })
@@ -294,6 +298,7 @@ impl Asks {
             (self.arena_bytes == other.arena_bytes, arena::VARIABLE),
             (self.links == other.links, "ALDIS_TCP_LINKS"),
             (self.encrypts == other.encrypts, "ALDIS_TLS_CERT"),
+            (self.authenticates == other.authenticates, ethernet::CARD_VARIABLE),
             (self.rules == other.rules, coll_rules::VARIABLE),
         ];
         pairs.into_iter().find(|(same, _)| !same).map(|(_, name)| name)
@@ -321,6 +326,9 @@ impl Asks {
                 return Err(JoinError::Apart { rank, text: text.into() });
             }
             (TransportChoice::Tcp, _) | (TransportChoice::Auto, Some(_)) => {
+                Some(Box::new(TcpTerms { key: *key, config }))
+            }
+            (TransportChoice::Ethernet | TransportChoice::ShmEthernet, Some(_)) if self.authenticates => {
                 Some(Box::new(TcpTerms { key: *key, config }))
             }
             _ => None,
@@ -419,8 +427,14 @@ mod tests {
     use super::*;
 
     fn who(place: &str, cores: u64) -> Who {
-        let asks =
-            Asks { transport: TransportChoice::Auto, arena_bytes: 0, links: 1, encrypts: false, rules: 0 };
+        let asks = Asks {
+            transport: TransportChoice::Auto,
+            arena_bytes: 0,
+            links: 1,
+            encrypts: false,
+            authenticates: false,
+            rules: 0,
+        };
         Who { version: VERSION, place: place.into(), cores: vec![cores], asks: Ok(asks), job: None }
     }
 
@@ -480,6 +494,12 @@ mod tests {
         assert!(terms.tcp.is_some() && !terms.node.shares_memory);
         let terms = terms_of(1, &asking("ab", TransportChoice::Verbs)).unwrap();
         assert!(terms.tcp.is_none() && !terms.node.shares_memory);
+        let mut tagged = asking("aab", TransportChoice::ShmEthernet);
+        assert!(terms_of(1, &tagged).unwrap().tcp.is_none());
+        tagged.iter_mut().for_each(|who| who.asks.as_mut().unwrap().authenticates = true);
+        assert!(terms_of(1, &tagged).unwrap().tcp.is_some(), "the key of frames");
+        tagged[2].asks.as_mut().unwrap().authenticates = false;
+        assert!(terms_of(1, &tagged).unwrap_err().to_string().contains("ALDIS_NIC"));
         let terms = terms_of(1, &asking("ab", TransportChoice::ShmVerbs)).unwrap();
         assert!(terms.tcp.is_none() && terms.node.shares_memory);
         assert!(terms_of(1, &asking("aa", TransportChoice::Shm)).unwrap().tcp.is_none());

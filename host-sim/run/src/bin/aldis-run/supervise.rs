@@ -170,7 +170,7 @@ impl<'a> Supervisor<'a> {
         let left = (self.started + self.options.join_limit()).saturating_duration_since(Instant::now());
         let shares: Vec<_> = self.hosts.iter().map(|host| host.share.clone()).collect();
         let key =
-            self.options.uses_tcp(&shares).then(JobKey::random).transpose().map_err(LaunchError::Entropy)?;
+            self.options.needs_key(&shares).then(JobKey::random).transpose().map_err(LaunchError::Entropy)?;
         let job = JobIdentity { number: self.key, key };
         let per_node = Node::alike(shares.iter().map(|share| share.ranks));
         for (host, share) in self.hosts.iter_mut().zip(&shares) {
