@@ -283,7 +283,7 @@ mod tests {
     use super::*;
     use crate::file::{OpenOptions, open};
 
-    /// What can be tried without a device: calls on files that are none of VFIO's.
+    /// Tries what takes no device: calls on files that are none of VFIO's.
     #[test]
     fn files_that_are_none_of_vfio_refuse() {
         let file = open("/dev/null", OpenOptions::new().read(true).write(true)).unwrap();

@@ -75,7 +75,7 @@ pub(super) struct Findings {
 pub(super) enum Across {
     /// All of them.
     All,
-    /// One in a guest and one between two, which the commit draws.
+    /// The runs that the commit draws: one in a guest, and one between two.
     Drawn,
 }
 
