@@ -95,7 +95,7 @@ impl Diagnostics<'_, '_> {
     /// send, what the other holds and what it has freed and not announced are all the room there
     /// is.
     pub fn credits(&self, peer: PeerId) -> Option<Credits> {
-        let row = self.engine.peers.get(peer.index())?;
+        let row = self.engine.peers.get(peer)?;
         matches!(row.presence, Presence::Connected).then(|| Credits::new(row))
     }
 }

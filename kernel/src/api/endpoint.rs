@@ -24,6 +24,7 @@ use crate::tables::comm::{Comm, ITSELF, WORLD};
 use crate::tables::comms::Comms;
 use crate::tables::fifo::Fifo;
 use crate::tables::list::List;
+use crate::tables::peers::PeerTable;
 use crate::tables::pool::Pool;
 use crate::tables::request::Key;
 
@@ -93,7 +94,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
                 size,
                 epoch,
                 room: memory.room,
-                peers: memory.peers,
+                peers: PeerTable::new(memory.peers),
                 requests: Pool::new(memory.requests),
                 matcher: Matcher::new(memory.bins, memory.envelopes),
                 blocks: Blocks::new(memory.bytes, memory.next_block, memory.returned, memory.pooled),
@@ -352,7 +353,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         let (Ok(body), Ok(())) = (control.encode(&mut buffer), self.engine.presence(peer)) else {
             return true;
         };
-        let Some(row) = self.engine.peers.get(peer.index()) else { return true };
+        let Some(row) = self.engine.peers.get(peer) else { return true };
         let header = self.engine.header(row, Kind::Control, Key::NONE, 0, body.len() as u64);
         !matches!(post(&mut self.transport, peer, &header.emit(), body), Post::Again(_))
     }

@@ -295,7 +295,7 @@ impl Engine<'_> {
         match state {
             State::Posted => self.matcher.unpost(&mut self.requests, handle.slot),
             _ => {
-                if let Some(row) = self.peers.get_mut(peer.index()) {
+                if let Some(row) = self.peers.get_mut(peer) {
                     row.send_queue.remove(&mut self.requests, handle.slot);
                 }
             }

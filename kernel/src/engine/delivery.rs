@@ -177,7 +177,7 @@ impl Engine<'_> {
         if !is_member && !is_freed(key.context) {
             return Err(Malformed::Envelope);
         }
-        let Some(peer) = self.peers.get_mut(from.index()) else { return Err(Malformed::Envelope) };
+        let Some(peer) = self.peers.get_mut(from) else { return Err(Malformed::Envelope) };
         if header.sequence != peer.sequence_in {
             return Err(Malformed::Sequence { got: header.sequence, need: peer.sequence_in });
         }

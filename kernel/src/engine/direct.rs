@@ -139,7 +139,7 @@ impl Engine<'_> {
         if !lends::<T>() {
             return false;
         }
-        let (Some(peer), Some(request)) = (self.peers.get(id.index()), self.requests.at(index)) else {
+        let (Some(peer), Some(request)) = (self.peers.get(id), self.requests.at(index)) else {
             return false;
         };
         let len = request.buffer.len() as u64;
@@ -177,7 +177,7 @@ impl Engine<'_> {
         message: &ExposedMessage,
     ) -> Result<Injected, Cause> {
         let &ExposedMessage { key, len, signature, read_key } = message;
-        let Some(peer) = self.peers.get(id.index()) else { return Err(Cause::Unreachable) };
+        let Some(peer) = self.peers.get(id) else { return Err(Cause::Unreachable) };
         if peer.envelopes_out.available() == 0 {
             count(&mut self.counters.credit_stalls);
             return Ok(Injected::NoCredit);
@@ -250,7 +250,7 @@ impl Engine<'_> {
         let region = self.lend(transport, id, index, Access::LOCAL_READ)?;
         let own = self.requests.handle(index)?;
         let is_typed = matches!(self.requests.at(index)?.backing, Backing::Typed(_));
-        let peer = self.peers.get(id.index())?;
+        let peer = self.peers.get(id)?;
         let key = Key { tag: is_typed.into(), ..Key::NONE };
         let header = self.header(peer, Kind::Data, key, 0, u64::from(len));
         let piece = Gather { region, offset: usize::try_from(offset).ok()?, len: len as usize };
@@ -406,7 +406,7 @@ impl Engine<'_> {
     pub(crate) fn place_for(&mut self, from: PeerId, head: &[u8], length: usize) -> Option<UserBuffer> {
         let DataHead { header, receiver, offset, typed } = DataHead::parse(head).ok()?;
         let is_alike = !typed || self.form_from(from, true) == Form::Native;
-        let peer = self.peers.get(from.index())?;
+        let peer = self.peers.get(from)?;
         let is_there = header.epoch == peer.epoch && matches!(peer.presence, Presence::Connected);
         let request = self.requests.get(receiver).filter(|_| is_there && header.length == length as u64)?;
         let Machine::Recv(mut machine) = request.machine else { return None };
@@ -488,7 +488,7 @@ impl Engine<'_> {
     /// Takes the credits in a message of `from`. False if it is of another life, or of a peer that
     /// is not connected.
     pub(crate) fn take_credits(&mut self, from: PeerId, header: &Header) -> Result<bool, Malformed> {
-        let Some(peer) = self.peers.get_mut(from.index()) else { return Ok(false) };
+        let Some(peer) = self.peers.get_mut(from) else { return Ok(false) };
         if header.epoch != peer.epoch || !matches!(peer.presence, Presence::Connected) {
             return self.discard_stale(from).map(|()| false);
         }

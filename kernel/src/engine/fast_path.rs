@@ -40,7 +40,7 @@ impl Engine<'_> {
         buffer: UserBuffer,
         signature: Option<u32>,
     ) -> bool {
-        let Some(peer) = self.peers.get_mut(id.index()) else { return false };
+        let Some(peer) = self.peers.get_mut(id) else { return false };
         let length = buffer.len() as u64;
         let Some(in_block) = peer.takes_eager(length) else { return false };
         if signature.is_some() && Form::to_peer(peer.words) != Form::Native {
@@ -160,9 +160,7 @@ impl Engine<'_> {
         let misfit = bytes.len() != buffer.len() && self.rules.is_some();
         // With a label the bytes are in the sender's byte order.
         let is_wanted = label.is_none()
-            || label == wanted
-                && bytes.len() == buffer.len()
-                && self.peers.get(peer.index()).is_some_and(is_alike);
+            || label == wanted && bytes.len() == buffer.len() && self.peers.get(peer).is_some_and(is_alike);
         if !is_wanted || misfit || !buffer.write_inline(bytes) {
             return None;
         }
@@ -178,7 +176,7 @@ impl Engine<'_> {
     #[inline(always)]
     pub(crate) fn try_deliver(&mut self, from: PeerId, message: &[u8], kind: Kind) -> bool {
         let Some((head, payload)) = WholeHead::parse(message, kind) else { return false };
-        let Some(peer) = self.peers.get_mut(from.index()) else { return false };
+        let Some(peer) = self.peers.get_mut(from) else { return false };
         let (is_signed, in_block) = (kind == Kind::Signed, payload.len() > INLINE_BYTES);
         if in_block && payload.len() > self.room.block_bytes as usize {
             return false;

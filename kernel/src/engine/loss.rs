@@ -67,7 +67,7 @@ impl Engine<'_> {
         let Some(request) = self.requests.at(index) else { return };
         let peer = request.peer;
         if core::mem::take(&mut request.in_rendezvous_queue)
-            && let Some(row) = self.peers.get_mut(peer.index())
+            && let Some(row) = self.peers.get_mut(peer)
         {
             row.rendezvous_queue.remove(&mut self.requests, index);
         }
@@ -126,7 +126,7 @@ impl Engine<'_> {
 
     /// Ends everything that depends on this peer alone. False if it was gone already.
     fn part(&mut self, peer: PeerId, cause: Cause) -> bool {
-        let Some(row) = self.peers.get_mut(peer.index()) else { return false };
+        let Some(row) = self.peers.get_mut(peer) else { return false };
         if let Presence::Gone(_) = row.presence {
             return false;
         }
@@ -151,7 +151,7 @@ impl Engine<'_> {
                 State::Idle | State::Probing | State::Held | State::Sending | State::Receiving => {}
                 State::Posted => self.matcher.unpost(&mut self.requests, index),
                 State::Queued => {
-                    if let Some(row) = self.peers.get_mut(peer.index()) {
+                    if let Some(row) = self.peers.get_mut(peer) {
                         row.send_queue.remove(&mut self.requests, index);
                     }
                 }
@@ -190,14 +190,14 @@ impl Engine<'_> {
     pub(crate) fn deserter(&mut self, context: u32) -> Option<(u32, PeerId)> {
         let (mut gone, mut rank) = (None, 0);
         while let Some(process) = self.comms.addressed(context, rank) {
-            match &self.peers.get(process.index())?.presence {
+            match &self.peers.get(process)?.presence {
                 Presence::Connected if process != self.me => return None,
                 Presence::Gone(_) => gone = Some((rank, process)),
                 _ => {}
             }
             rank += 1;
         }
-        let row = self.peers.get(self.me.index())?;
+        let row = self.peers.get(self.me)?;
         let under_way = !row.send_queue.is_empty() || row.sequence_out != row.sequence_in;
         if gone.is_some() && under_way && matches!(row.presence, Presence::Connected) {
             // Looked at again after the next poll.

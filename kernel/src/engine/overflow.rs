@@ -47,7 +47,7 @@ impl Engine<'_> {
         }
         self.overflowing = false;
         for peer in 0..self.size {
-            let stalled = self.peers.get(peer as usize).is_some_and(|row| row.seeker.is_stalled());
+            let stalled = self.peers.get(PeerId(peer)).is_some_and(|row| row.seeker.is_stalled());
             self.overflowing |= stalled;
             if stalled {
                 self.seek_next(PeerId(peer));
@@ -58,9 +58,9 @@ impl Engine<'_> {
     /// Asks `peer` about the next receive that it could satisfy, unless a question is open. Bounded
     /// by the table.
     fn seek_next(&mut self, id: PeerId) {
-        let Some(next) = self.peers.get(id.index()).and_then(|row| row.seeker.next()) else { return };
+        let Some(next) = self.peers.get(id).and_then(|row| row.seeker.next()) else { return };
         let Some(PostedSlot { slot, order }) = self.next_to_ask(id, next) else { return };
-        let (Some(receiver), Some(row)) = (self.requests.handle(slot), self.peers.get_mut(id.index())) else {
+        let (Some(receiver), Some(row)) = (self.requests.handle(slot), self.peers.get_mut(id)) else {
             return;
         };
         row.seeker.seek(Posted { receiver, order });
@@ -114,7 +114,7 @@ impl Engine<'_> {
         if !is_tag(key.context, key.tag, true) || !(is_member || is_freed(key.context)) {
             return Err(Malformed::Envelope);
         }
-        let Some(row) = self.peers.get_mut(from.index()) else { return Ok(()) };
+        let Some(row) = self.peers.get_mut(from) else { return Ok(()) };
         row.seeker.offered(receiver)?;
         let first = if is_member { self.matcher.find_posted(&mut self.requests, &key) } else { None };
         let first = first.and_then(|index| self.requests.handle(index));
@@ -236,7 +236,7 @@ impl Engine<'_> {
     /// A clear-to-send is on its way for `message` of `id`: if its offer was still to be settled,
     /// it is, and the next receive can be asked about.
     pub(crate) fn settled_by_asking(&mut self, id: PeerId, message: Handle) {
-        let Some(row) = self.peers.get_mut(id.index()) else { return };
+        let Some(row) = self.peers.get_mut(id) else { return };
         if row.seeker.verdict_due().is_some_and(|(due, _)| due == message) {
             row.seeker.settled(message);
             self.seek_next(id);
@@ -270,7 +270,7 @@ impl Engine<'_> {
 
     /// The first message held back for `id` that the receive asked about takes.
     fn first_held_back(&mut self, id: PeerId, seek: Seek) -> Option<u32> {
-        let mut next = self.peers.get(id.index())?.send_queue.front();
+        let mut next = self.peers.get(id)?.send_queue.front();
         while let Some(index) = next {
             let key = self.requests.at(index)?.key;
             if key.context == seek.context && (seek.tag == WILD || seek.tag == key.tag) {
@@ -283,7 +283,7 @@ impl Engine<'_> {
 
     /// The receiver takes the message that it was offered: from here on it is an announced one.
     pub(crate) fn take_up_offer(&mut self, from: PeerId, sender: Handle) -> Result<(), Malformed> {
-        let Some(row) = self.peers.get_mut(from.index()) else { return Ok(()) };
+        let Some(row) = self.peers.get_mut(from) else { return Ok(()) };
         row.holder.settled(sender)?;
         row.send_queue.remove(&mut self.requests, sender.slot);
         self.schedule(from);
@@ -297,7 +297,7 @@ impl Engine<'_> {
 
     /// The receiver does not take it: it stays where it is in the order.
     pub(crate) fn take_decline(&mut self, from: PeerId, sender: Handle) -> Result<(), Malformed> {
-        let Some(row) = self.peers.get_mut(from.index()) else { return Ok(()) };
+        let Some(row) = self.peers.get_mut(from) else { return Ok(()) };
         row.holder.settled(sender)?;
         self.schedule(from);
         if self.requests.get(sender).is_some_and(|request| request.cause.is_some()) {
@@ -315,7 +315,7 @@ impl Engine<'_> {
 
     /// Takes a send that was given up out of the line.
     pub(crate) fn unqueue(&mut self, peer: PeerId, index: u32) {
-        if let Some(row) = self.peers.get_mut(peer.index()) {
+        if let Some(row) = self.peers.get_mut(peer) {
             row.send_queue.remove(&mut self.requests, index);
         }
         self.complete(index, Some(Cause::Cancelled));
@@ -324,7 +324,7 @@ impl Engine<'_> {
     /// Returns true if the send in slot `index` has been offered and may still be taken.
     pub(crate) fn is_offered(&self, peer: PeerId, handle: Handle) -> bool {
         self.peers
-            .get(peer.index())
+            .get(peer)
             .is_some_and(|row| row.presence == Presence::Connected && row.holder.offered() == Some(handle))
     }
 }
@@ -333,7 +333,7 @@ impl Engine<'_> {
 impl Engine<'_> {
     /// Sends one message of the exchange, if one is due.
     pub(crate) fn send_overflow<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> LaneTurn {
-        let Some(row) = self.peers.get(id.index()) else { return LaneTurn::Idle };
+        let Some(row) = self.peers.get(id) else { return LaneTurn::Idle };
         // What has credits goes before the answer: the receive asked about is most often for a
         // message that is under way, and to find that it is not held back takes a look at all that
         // are.
@@ -361,7 +361,7 @@ impl Engine<'_> {
         {
             return self.ask_about(transport, id, receiver, key);
         }
-        let Some(row) = self.peers.get(id.index()) else { return LaneTurn::Idle };
+        let Some(row) = self.peers.get(id) else { return LaneTurn::Idle };
         let dry = row.envelopes_out.available() == 0 && !row.send_queue.is_empty();
         if !(dry && row.holder.is_notice_due()) {
             return LaneTurn::Idle;
@@ -392,7 +392,7 @@ impl Engine<'_> {
     fn sought(&mut self, id: PeerId) -> Option<(Handle, Key)> {
         // Twice: what is due after the first has been passed over is posted.
         for _ in 0..2 {
-            let receiver = self.peers.get(id.index())?.seeker.due()?;
+            let receiver = self.peers.get(id)?.seeker.due()?;
             match self.requests.get(receiver) {
                 Some(request) if matches!(request.state, State::Posted | State::Probing) => {
                     return Some((receiver, request.key));
@@ -406,7 +406,7 @@ impl Engine<'_> {
 
     fn answer<T: Transport>(&mut self, transport: &mut T, id: PeerId, seek: Seek) -> LaneTurn {
         let found = self.first_held_back(id, seek).and_then(|index| self.requests.handle(index));
-        let Some(row) = self.peers.get(id.index()) else { return LaneTurn::Idle };
+        let Some(row) = self.peers.get(id) else { return LaneTurn::Idle };
         let Some(sender) = found else {
             let more = u64::from(!row.send_queue.is_empty());
             let says = HeaderWords { key: Key::NONE, length: more };

@@ -146,7 +146,7 @@ impl Engine<'_> {
     /// Takes one step of the rendezvous at the front of the rendezvous queue, which then moves to
     /// the back.
     pub(crate) fn send_rendezvous<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> LaneTurn {
-        let Some(peer) = self.peers.get(id.index()) else { return LaneTurn::Idle };
+        let Some(peer) = self.peers.get(id) else { return LaneTurn::Idle };
         let (fragment_max, Some(index)) = (peer.thresholds.fragment_bytes_max, peer.rendezvous_queue.front())
         else {
             return LaneTurn::Idle;
@@ -192,7 +192,7 @@ impl Engine<'_> {
 
     /// After its turn: to the back if there is more to say, out of the list if not.
     fn rotate_owed(&mut self, id: PeerId, index: u32) {
-        let Some(peer) = self.peers.get_mut(id.index()) else { return };
+        let Some(peer) = self.peers.get_mut(id) else { return };
         let Some(request) = self.requests.at(index) else { return };
         if !request.in_rendezvous_queue {
             return;
@@ -296,7 +296,7 @@ impl Engine<'_> {
         if let Machine::Send(sender) = &mut request.machine {
             sender.finished();
         }
-        if let Some(peer) = self.peers.get_mut(id.index())
+        if let Some(peer) = self.peers.get_mut(id)
             && queued
         {
             peer.rendezvous_queue.remove(&mut self.requests, index);
@@ -312,7 +312,7 @@ impl Engine<'_> {
         span: FragmentSpan,
     ) -> LaneTurn {
         let FragmentSpan { receiver, offset, len } = span;
-        let Some(peer) = self.peers.get(id.index()) else { return LaneTurn::Idle };
+        let Some(peer) = self.peers.get(id) else { return LaneTurn::Idle };
         let header = self.header(peer, Kind::Data, Key::NONE, 0, u64::from(len));
         let Some(request) = self.requests.at(index) else { return LaneTurn::Idle };
         if request.buffer.is_scattered() {

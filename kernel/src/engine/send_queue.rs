@@ -81,7 +81,7 @@ impl Engine<'_> {
 
     /// Puts the send in slot `index` behind the others to its peer.
     pub(crate) fn queue_send(&mut self, id: PeerId, index: u32) {
-        if let Some(peer) = self.peers.get_mut(id.index()) {
+        if let Some(peer) = self.peers.get_mut(id) {
             peer.send_queue.push_back(&mut self.requests, index);
             peer.holder.held_back();
         }
@@ -96,7 +96,7 @@ impl Engine<'_> {
         to: &SendTarget,
         buffer: UserBuffer,
     ) -> Result<bool, Cause> {
-        let Some(peer) = self.peers.get(to.peer.index()) else { return Err(Cause::Unreachable) };
+        let Some(peer) = self.peers.get(to.peer) else { return Err(Cause::Unreachable) };
         let is_first = matches!(peer.presence, Presence::Connected)
             && (peer.send_queue.is_empty() || self.may_overtake(to.key.context));
         Ok(is_first && self.sent_before_others(transport, to, buffer)?)
@@ -154,7 +154,7 @@ impl Engine<'_> {
         transport.cork();
         for _ in 0..self.scheduled.len() {
             let Some(index) = self.scheduled.pop() else { break };
-            if let Some(peer) = self.peers.get_mut(index as usize) {
+            if let Some(peer) = self.peers.get_mut(PeerId(index)) {
                 peer.scheduled = false;
             }
             sent += self.flush_peer(transport, PeerId(index), budget.saturating_sub(sent));
@@ -194,7 +194,7 @@ impl Engine<'_> {
 
     /// Credits in a message of their own, when no other message has carried them for too long.
     fn send_credit<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> LaneTurn {
-        let Some(peer) = self.peers.get(id.index()) else { return LaneTurn::Idle };
+        let Some(peer) = self.peers.get(id) else { return LaneTurn::Idle };
         if !peer.credit_due() {
             return LaneTurn::Idle;
         }
@@ -216,7 +216,7 @@ impl Engine<'_> {
         words: HeaderWords,
         body: &[u8],
     ) -> LaneTurn {
-        let Some(peer) = self.peers.get_mut(id.index()) else { return LaneTurn::Idle };
+        let Some(peer) = self.peers.get_mut(id) else { return LaneTurn::Idle };
         let header = peer.header(self.epoch, kind, words.key, 0, words.length);
         match wire.post(id, &header.emit(), body) {
             Post::Done | Post::Queued => {
@@ -236,7 +236,7 @@ impl Engine<'_> {
 
     /// Tries to inject the send at the head of the order.
     fn send_next<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> LaneTurn {
-        let Some(peer) = self.peers.get(id.index()) else { return LaneTurn::Idle };
+        let Some(peer) = self.peers.get(id) else { return LaneTurn::Idle };
         let (None, Some(index)) = (peer.holder.offered(), peer.send_queue.front()) else {
             return LaneTurn::Idle;
         };
@@ -270,7 +270,7 @@ impl Engine<'_> {
             Ok(Injected::NoCredit | Injected::NeedsRequest) => return LaneTurn::Idle,
             Ok(Injected::Sent | Injected::Announced) | Err(_) => {}
         }
-        if let Some(peer) = self.peers.get_mut(id.index()) {
+        if let Some(peer) = self.peers.get_mut(id) {
             peer.send_queue.remove(&mut self.requests, index);
         }
         match injected {
@@ -306,7 +306,7 @@ impl Engine<'_> {
         buffer: UserBuffer,
         request: Option<Handle>,
     ) -> Result<Injected, Cause> {
-        let Some(peer) = self.peers.get(id.index()) else { return Err(Cause::Unreachable) };
+        let Some(peer) = self.peers.get(id) else { return Err(Cause::Unreachable) };
         if peer.envelopes_out.available() == 0 {
             count(&mut self.counters.credit_stalls);
             return Ok(Injected::NoCredit);
@@ -330,7 +330,7 @@ impl Engine<'_> {
         buffer: UserBuffer,
         request: Option<Handle>,
     ) -> Result<Injected, Cause> {
-        let Some(peer) = self.peers.get(id.index()) else { return Err(Cause::Unreachable) };
+        let Some(peer) = self.peers.get(id) else { return Err(Cause::Unreachable) };
         let len = buffer.len();
         let protocol = peer.thresholds.protocol(len as u64);
         let kind = match protocol {
@@ -365,7 +365,7 @@ impl Engine<'_> {
         len: usize,
         own: Handle,
     ) -> Result<Injected, Cause> {
-        let Some(peer) = self.peers.get(id.index()) else { return Err(Cause::Unreachable) };
+        let Some(peer) = self.peers.get(id) else { return Err(Cause::Unreachable) };
         if peer.envelopes_out.available() == 0 {
             count(&mut self.counters.credit_stalls);
             return Ok(Injected::NoCredit);
@@ -392,7 +392,7 @@ impl Engine<'_> {
             }
             Post::Never(cause) => return Err(cause),
         }
-        let Some(peer) = self.peers.get_mut(id.index()) else { return Err(Cause::Unreachable) };
+        let Some(peer) = self.peers.get_mut(id) else { return Err(Cause::Unreachable) };
         // Both credits were seen to be there before the post.
         peer.envelopes_out.spend();
         if in_block {

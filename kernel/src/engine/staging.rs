@@ -33,7 +33,7 @@ impl Engine<'_> {
     /// piece, and its receiver has the staging memory mapped, but not the message's own.
     pub(crate) fn is_staged<T: Transport>(&mut self, transport: &T, id: PeerId, index: u32) -> bool {
         let most = self.staged_bytes_max(transport, id) as usize;
-        let Some(peer) = self.peers.get(id.index()) else { return false };
+        let Some(peer) = self.peers.get(id) else { return false };
         let least = peer.thresholds.eager_end.max(peer.thresholds.inline_end) as usize;
         let is_middle = |request: &&mut Request| (least..=most).contains(&request.buffer.len());
         let Some(request) = self.requests.at(index).filter(is_middle) else { return false };

@@ -31,6 +31,7 @@ use crate::tables::elements::{DataPiece, Fragment, Plain};
 use crate::tables::fifo::Fifo;
 use crate::tables::list::{InScope, List, Queue, Ring};
 use crate::tables::peer::{Peer, Presence};
+use crate::tables::peers::PeerTable;
 use crate::tables::request::{Key, Machine, NO_REGION, Request, Requests, State};
 use crate::tables::staging::Staging;
 
@@ -56,7 +57,7 @@ pub(crate) struct Engine<'s> {
     pub(crate) me: PeerId,
     pub(crate) size: u32,
     pub(crate) epoch: Epoch,
-    pub(crate) peers: &'s mut [Peer],
+    pub(crate) peers: PeerTable<'s>,
     pub(crate) requests: Requests<'s>,
     pub(crate) matcher: Matcher<'s>,
     /// Peers to whom something may be sent.
@@ -302,12 +303,12 @@ pub enum Started {
 impl Engine<'_> {
     #[inline]
     pub(crate) fn peer(&mut self, peer: PeerId) -> Option<&mut Peer> {
-        self.peers.get_mut(peer.index())
+        self.peers.get_mut(peer)
     }
 
     /// Checks that `peer` can be sent to; fails with the cause if not.
     pub(crate) fn presence(&self, peer: PeerId) -> Result<(), Cause> {
-        match self.peers.get(peer.index()).map(|row| row.presence) {
+        match self.peers.get(peer).map(|row| row.presence) {
             Some(Presence::Connected) => Ok(()),
             Some(Presence::Gone(cause)) => Err(cause),
             Some(Presence::Unknown) | None => Err(Cause::Unreachable),
@@ -316,7 +317,7 @@ impl Engine<'_> {
 
     /// Puts `peer` among those that [`send_queue`](crate::engine::send_queue) looks at.
     pub(crate) fn schedule(&mut self, peer: PeerId) {
-        let Some(row) = self.peers.get_mut(peer.index()) else { return };
+        let Some(row) = self.peers.get_mut(peer) else { return };
         if !row.scheduled && self.scheduled.push(peer.0).is_ok() {
             row.scheduled = true;
         }
@@ -434,7 +435,7 @@ impl Engine<'_> {
         let peer = request.peer;
         if !request.in_rendezvous_queue {
             request.in_rendezvous_queue = true;
-            if let Some(row) = self.peers.get_mut(peer.index()) {
+            if let Some(row) = self.peers.get_mut(peer) {
                 row.rendezvous_queue.push_back(&mut self.requests, index);
             }
         }

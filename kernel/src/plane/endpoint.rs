@@ -241,9 +241,7 @@ impl<'s, T: Transport, P: Platform> EndpointPlane<'s, T, P> for Endpoint<'s, T, 
     #[cold]
     fn unlike_among(&self, group: &Group<'_>) -> Option<Rank> {
         let is_unlike = |row: &Peer| row.presence != Presence::Unknown && row.order != ByteOrder::NATIVE;
-        let at = group
-            .processes()
-            .position(|process| self.engine.peers.get(process.index()).is_some_and(is_unlike));
+        let at = group.processes().position(|process| self.engine.peers.get(process).is_some_and(is_unlike));
         at.map(|at| Rank(at as u32))
     }
 

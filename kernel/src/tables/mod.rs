@@ -11,6 +11,7 @@ pub(crate) mod group;
 pub(crate) mod hints;
 pub(crate) mod list;
 pub(crate) mod peer;
+pub(crate) mod peers;
 pub(crate) mod policy;
 pub(crate) mod pool;
 pub(crate) mod request;

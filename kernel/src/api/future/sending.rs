@@ -114,7 +114,7 @@ impl Engine<'_> {
             if sender.step(1) == SenderStep::Wait {
                 return;
             }
-            let Some(row) = self.peers.get(peer.index()) else { return };
+            let Some(row) = self.peers.get(peer) else { return };
             let fragment_max = row.thresholds.fragment_bytes_max;
             // SAFETY: the data is the engine's for this step only. Should the step panic, the
             // pointer stays until the request is let go of, and is not followed: only this function

@@ -89,7 +89,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         let Ok(target) = self.engine.comms.target(comm, to, tag) else { return 0 };
         let length = plain.buffer.len() as u64;
         let Self { engine, transport, .. } = self;
-        if !engine.peers.get(target.peer.index()).is_some_and(|peer| peer.lacks_credit(length)) {
+        if !engine.peers.get(target.peer).is_some_and(|peer| peer.lacks_credit(length)) {
             return 0;
         }
         engine.poll_transport(transport, CREDIT_LOOK);

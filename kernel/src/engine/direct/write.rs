@@ -35,7 +35,7 @@ impl Engine<'_> {
         if !lends::<T>() {
             return false;
         }
-        let (Some(peer), Some(request)) = (self.peers.get(id.index()), self.requests.at(index)) else {
+        let (Some(peer), Some(request)) = (self.peers.get(id), self.requests.at(index)) else {
             return false;
         };
         request.may_be_lent() && peer.thresholds.is_written(request.buffer.len() as u64)

@@ -43,9 +43,7 @@ impl Engine<'_> {
         }
         let mut at = match next {
             NextReceive::First => self.oldest,
-            NextReceive::After(_) => {
-                self.peers.get(id.index()).map(|row| PostedSlot::of(row.seeker.sought()))
-            }
+            NextReceive::After(_) => self.peers.get(id).map(|row| PostedSlot::of(row.seeker.sought())),
         };
         if let (Some(at), NextReceive::After(cursor)) = (at, next)
             && at.order == cursor

@@ -73,7 +73,7 @@ impl Engine<'_> {
 
     /// The form in which data of `peer` comes: as it is, unless it is of a typed message.
     pub(crate) fn form_from(&self, peer: PeerId, typed: bool) -> Form {
-        match self.peers.get(peer.index()) {
+        match self.peers.get(peer) {
             Some(peer) if typed => Form::from_peer(peer.order, peer.words),
             _ => Form::Native,
         }

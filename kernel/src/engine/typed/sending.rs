@@ -42,7 +42,7 @@ impl Engine<'_> {
 
     /// The form in which `peer` gets typed messages.
     pub(crate) fn form_to(&self, peer: PeerId) -> Form {
-        self.peers.get(peer.index()).map_or(Form::Native, |peer| Form::to_peer(peer.words))
+        self.peers.get(peer).map_or(Form::Native, |peer| Form::to_peer(peer.words))
     }
 
     /// Puts a typed message on the wire as a whole, or announces it, by the rules for any other.
@@ -62,7 +62,7 @@ impl Engine<'_> {
         let signature = if checked { None } else { self.label_typed(own.slot).signature() };
         let (kind, before) =
             if signature.is_some() { (Kind::Signed, 0) } else { (Kind::Labelled, LABEL_BYTES) };
-        let Some(peer) = self.peers.get(id.index()) else { return Err(Cause::Unreachable) };
+        let Some(peer) = self.peers.get(id) else { return Err(Cause::Unreachable) };
         let stored_len = len.saturating_add(before);
         let whole = HEADER_BYTES.saturating_add(stored_len);
         let slot_bytes_max = (peer.thresholds.fragment_bytes_max as usize).saturating_add(DATA_HEADER_BYTES);
