@@ -149,7 +149,7 @@ pub struct Options {
     pub tcp: TcpOptions,
 
     /// The program and its arguments; everything from here on is the program's, up to `:`, behind
-    /// which stands another program with its own -n, --wdir and --env
+    /// which stands another program with its own -n, --wdir, --env and --nic
     #[arg(required_unless_present = EXPLAIN_COLLECTIVE, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"])]
     pub command: Vec<OsString>,
 
@@ -296,14 +296,16 @@ impl Options {
     }
 
     /// The reason why these options choose no card, if they contradict each other.
-    const fn card_fault(&self) -> Option<&'static str> {
+    fn card_fault(&self) -> Option<&'static str> {
         let takes_card = matches!(self.transport, TransportName::Ethernet | TransportName::ShmEthernet);
-        match (takes_card, &self.nic) {
-            (true, None) => Some(
+        let has_card = self.nic.is_some();
+        let has_any = has_card || self.others.iter().any(|part| part.nic.is_some());
+        match takes_card {
+            true if !has_card => Some(
                 "--transport ethernet needs a card: --nic packet:IF, xdp:IF, tap:IF, memif:PATH or pci:ADDRESS; \
                  `aldis-nic list` lists them",
             ),
-            (false, Some(_)) => Some(
+            false if has_any => Some(
                 "--nic (or ALDIS_NIC) is for --transport ethernet and shm-ethernet; give one of them too",
             ),
             _ => None,
@@ -346,14 +348,18 @@ impl Options {
     }
 
     /// Returns the variables that the ranks of a program find in their environment: those that the
-    /// user sets for all and for them, then the rules and the transport, which no variable of the
-    /// user can replace.
-    pub fn variables(&self, program: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
+    /// user sets for all and for them, then the rules, the transport and its card, which no
+    /// variable of the user can replace. `card` is that of the program, if it has one of its own.
+    pub fn variables(
+        &self,
+        program: &[(OsString, OsString)],
+        card: Option<&CardsChoice>,
+    ) -> Vec<(OsString, OsString)> {
         let rules = self.coll_rules.as_ref().map_or_else(String::new, RuleFile::carried);
         let own = (coll_rules::TEXT_VARIABLE.into(), rules.into());
         let name = self.transport.to_possible_value().map(|value| value.get_name().to_owned());
         let chosen = (transport::VARIABLE.into(), name.unwrap_or_default().into());
-        let card = self.nic.as_ref().map(|card| (CARD_VARIABLE.into(), card.to_string().into()));
+        let card = card.or(self.nic.as_ref()).map(|card| (CARD_VARIABLE.into(), card.to_string().into()));
         self.common.iter().chain(program).cloned().chain([own, chosen]).chain(card).collect()
     }
 }
@@ -476,6 +482,20 @@ mod tests {
         };
         assert!([a, b, c].iter().all(|one| has(one, "G")) && has(a, "A") && has(b, "B"));
         assert!(!has(b, "A") && !has(a, "B") && !has(c, "A") && !has(c, "B"));
+        let card = |program: &LaunchedProgram| {
+            let found = program.environment.iter().find(|(known, _)| known == CARD_VARIABLE);
+            found.map(|(_, card)| card.to_string_lossy().into_owned())
+        };
+        let line =
+            "aldis-run -n 1 --transport ethernet --nic memif:/m,server a : -n 1 --nic memif:/m b : -n 1 c";
+        let mut parts = programs::split(line.split(' ').map(OsString::from)).into_iter();
+        let mut job = Options::try_parse_from(parts.next().unwrap()).unwrap();
+        job.join(parts.map(|part| ProgramPart::try_parse_from(part).unwrap()).collect()).unwrap();
+        let cards = job.programs().iter().map(card).collect::<Vec<_>>();
+        assert_eq!(cards, ["memif:/m,server", "memif:/m", "memif:/m,server"].map(|card| Some(card.into())));
+        job.transport = TransportName::Shm;
+        job.nic = None;
+        assert!(job.shares().unwrap_err().contains("is for --transport ethernet"));
         let parts = vec![ProgramPart::try_parse_from("aldis-run -n 1019 b".split(' ')).unwrap()];
         assert!(options.join(parts).unwrap_err().contains("1025 ranks of all programs: "));
     }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use aldis_linux::ethernet::CardsChoice;
 use aldis_linux::shape::NodePlan;
 use clap::Parser;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use crate::options::{self, Options};
 #[command(
     name = "aldis-run",
     disable_version_flag = true,
-    override_usage = "aldis-run [OPTIONS OF THE JOB] -n <N> PROGRAM [ARGS]... : -n <N> [--wdir <FOLDER>] [--env <NAME[=VALUE]>] PROGRAM [ARGS]..."
+    override_usage = "aldis-run [OPTIONS OF THE JOB] -n <N> PROGRAM [ARGS]... : -n <N> [--wdir <FOLDER>] [--env <NAME[=VALUE]>] [--nic <CARD>] PROGRAM [ARGS]..."
 )]
 pub struct ProgramPart {
     /// Ranks that run this program
@@ -28,6 +29,10 @@ pub struct ProgramPart {
     /// A variable for their environment
     #[arg(long = "env", value_name = "NAME[=VALUE]", value_parser = options::variable)]
     pub environment: Vec<(OsString, OsString)>,
+
+    /// The network card of its ranks, where it is another than that of the first program's
+    #[arg(long, value_name = "CARD")]
+    pub nic: Option<CardsChoice>,
 
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"])]
@@ -74,20 +79,19 @@ impl Options {
     /// The programs, by the ranks that run them; each with its environment whole.
     pub fn programs(&self) -> Vec<LaunchedProgram> {
         let others: u32 = self.others.iter().map(|part| part.plan.ranks).sum();
-        let program =
-            |ranks, command: &[OsString], folder: Option<&PathBuf>, own: &[(OsString, OsString)]| {
-                let command = command.to_vec();
-                LaunchedProgram {
-                    ranks,
-                    command,
-                    folder: folder.cloned().map(Into::into),
-                    environment: self.variables(own),
-                }
-            };
-        let first = program(self.plan.ranks - others, &self.command, self.wdir.as_ref(), &self.environment);
-        let others = self.others.iter();
-        let others =
-            others.map(|part| program(part.plan.ranks, &part.command, part.wdir.as_ref(), &part.environment));
+        let folder_of = |folder: &Option<PathBuf>| folder.clone().map(Into::into);
+        let first = LaunchedProgram {
+            ranks: self.plan.ranks - others,
+            command: self.command.clone(),
+            folder: folder_of(&self.wdir),
+            environment: self.variables(&self.environment, None),
+        };
+        let others = self.others.iter().map(|part| LaunchedProgram {
+            ranks: part.plan.ranks,
+            command: part.command.clone(),
+            folder: folder_of(&part.wdir),
+            environment: self.variables(&part.environment, part.nic.as_ref()),
+        });
         core::iter::once(first).chain(others).collect()
     }
 }

@@ -18,6 +18,7 @@ mod implementation;
 mod instructions;
 mod launch;
 mod matching;
+mod nic;
 mod peers;
 mod perftest;
 mod programs;
@@ -73,6 +74,7 @@ enum BenchCommand {
     Instructions(instructions::Instructions),
     #[command(name = "match", alias = "matching")]
     Matching(matching::Matching),
+    Nic(nic::NicBench),
     Reduce(reduce::Reduce),
     Scale(scale::Scale),
 }
@@ -84,6 +86,7 @@ impl BenchCommand {
             Self::Poll(shown) => shown.run(peers::POLL, peers::poll),
             Self::Instructions(instructions) => instructions.run(),
             Self::Matching(matching) => matching.run(),
+            Self::Nic(nic) => nic.run(),
             Self::Reduce(reduce) => reduce.run(),
             Self::Scale(scale) => scale.run(),
         }
