@@ -19,10 +19,11 @@ use self::socket::{ControlListener, ControlSocket};
 use crate::choice::CardChoice;
 use crate::error::CardError;
 
-/// The time that a server has to answer a client that is opened, and the part of it in which a
-/// refusal may be of one that has just gone: it takes the other end a moment to notice.
-const ANSWER: Duration = Duration::from_secs(5);
-const REFUSAL: Duration = Duration::from_secs(1);
+/// The time that a server has to answer a client that is opened, which then goes on without: it may
+/// be a rank that is about to join the same job. Meanwhile one that is not there may be about to
+/// start, and a refusal may be of a client that has just gone: it takes the other end a moment to
+/// notice.
+const ANSWER: Duration = Duration::from_secs(1);
 /// The pause before a server that answers nothing, or refuses, is asked again.
 const PAUSE_MS: u16 = 100;
 
@@ -51,8 +52,8 @@ const OTHERS_MAX: usize = 64;
 pub struct MemifNic(ForeignNic<'static, MemifLink>);
 
 impl MemifNic {
-    /// Opens the end that the choice says: a client is connected once this returns, a server is
-    /// there to be connected to.
+    /// Opens the end that the choice says: a server is there to be connected to once this returns, a
+    /// client is connected to one, or to one that does not answer yet.
     ///
     /// # Errors
     /// The causes that [`CardError`] names: no socket at the path, or no server behind it; no
@@ -155,20 +156,23 @@ impl MemifLink {
         Ok(link)
     }
 
-    /// Connects to the server, and waits until frames may go.
+    /// Connects to the server, and waits a moment until frames may go.
     fn await_server(&mut self) -> Result<(), CardError> {
-        let start = Instant::now();
+        let (start, mut refusal) = (Instant::now(), None);
         loop {
             self.probe();
             let Some(trouble) = &self.trouble else { return Ok(()) };
-            let waited = start.elapsed();
             let may_pass = match trouble {
-                CardError::NoPeer { .. } => waited < ANSWER,
-                CardError::Memif { error: MemifError::Refused(_), .. } => waited < REFUSAL,
+                CardError::NoPeer { .. } | CardError::NoSocket { .. } | CardError::NoServer { .. } => true,
+                CardError::Memif { error: MemifError::Refused(_), .. } => {
+                    refusal = Some(trouble.clone());
+                    true
+                }
                 _ => false,
             };
-            if !may_pass {
-                return Err(trouble.clone());
+            if !may_pass || start.elapsed() >= ANSWER {
+                let answers_late = matches!(trouble, CardError::NoPeer { .. });
+                return if answers_late { refusal.map_or(Ok(()), Err) } else { Err(trouble.clone()) };
             }
             let mut socket: Vec<PollFd<'_>> = self
                 .connection

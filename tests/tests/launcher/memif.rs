@@ -37,6 +37,18 @@ fn a_card_that_is_no_memif_is_told() {
 }
 
 #[test]
+fn two_ranks_are_either_end_of_a_memif() {
+    let folder = ScratchFolder::new("launcher-memif");
+    let [server, client] =
+        [",server", ""].map(|word| format!("memif:{}{word}", folder.path().join("sock").display()));
+    let mut command = Command::new(program("aldis-run"));
+    command.args(["-n", "1", "--transport", "ethernet", "--nic", &server, RANK, "levels"]);
+    command.args([":", "-n", "1", "--nic", &client, RANK, "levels"]);
+    let ended = launch(command).wait();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+}
+
+#[test]
 #[ignore = "`cargo xtask test --step cards` runs it, which asks for dpdk-testpmd"]
 fn memif_ranks_exchange_messages_through_testpmd() {
     let folder = ScratchFolder::new("launcher-testpmd");

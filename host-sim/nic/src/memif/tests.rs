@@ -184,6 +184,23 @@ fn a_client_that_says_nothing_makes_room() {
     until(&mut server, &mut client, are_up);
 }
 
+#[test]
+fn a_server_that_answers_late_is_met_by_a_client_that_is_open() {
+    let path = SocketPath::new();
+    // Both are opened before either is looked at, as by two ranks that join a job.
+    let later = {
+        let choice = path.choice(",server");
+        thread::spawn(move || {
+            thread::sleep(Duration::from_millis(200));
+            open(&choice, ONE)
+        })
+    };
+    let mut client = open(&path.choice(""), TWO).unwrap();
+    assert!(matches!(client.trouble(), Some(CardError::NoPeer { is_server: false, .. })));
+    let mut server = later.join().unwrap().unwrap();
+    until(&mut server, &mut client, are_up);
+}
+
 /// Serves a client as `serve` does, which gets its connection, and returns the client's error.
 fn error_of(serve: impl Fn(ControlSocket) + Send + Sync + 'static) -> CardError {
     let path = SocketPath::new();
