@@ -69,7 +69,7 @@ impl Demo {
             "--bin",
             "aldis-run",
         ]);
-        cargo.args(verbs::features(&["aldis-linux", "aldis-run"])).args(verbs::AS_SUITE);
+        cargo.args(verbs::features(&["aldis-linux", "aldis-run"]));
         for (program, _) in PROGRAMS {
             cargo.args(["--example", program]);
         }

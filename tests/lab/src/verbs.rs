@@ -23,5 +23,5 @@ mod transport;
 
 pub use cards::pci_cards;
 pub use cli::VerbsCommand;
-pub(crate) use transport::{AS_SUITE, features};
+pub(crate) use transport::features;
 pub use transport::{FEATURE, can_build, step, step_in_full};

@@ -44,10 +44,6 @@ pub(crate) fn features(packages: &[&str]) -> Vec<String> {
     features.flat_map(|feature| ["--features".into(), feature]).collect()
 }
 
-/// The arguments of cargo with which the drivers are as the conformance suite has them, so that
-/// both use what was built for one.
-pub(crate) const AS_SUITE: [&str; 4] = ["-p", "aldis-drivers", "--features", "aldis-drivers/auth"];
-
 /// The variable that chooses the maker of connections; without it, ranks make them.
 const MANAGED: &str = "ALDIS_VERBS=manager=rdma_cm";
 
@@ -258,7 +254,7 @@ fn build() -> Result<Vec<PathBuf>> {
     eprintln!("building the transport's tests and the examples in release");
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--release", "--locked", "--quiet", "--message-format", "json"]);
-    cargo.args(["-p", "aldis-linux"]).args(features(&["aldis-linux"])).args(AS_SUITE);
+    cargo.args(["-p", "aldis-linux"]).args(features(&["aldis-linux"]));
     cargo.args(["--example", "pingpong", "--example", "allreduce", "--test", "verbs"]);
     let text = shell::output(&mut cargo).with_context(missing)?;
     let wanted = ["verbs", "pingpong", "allreduce"];
