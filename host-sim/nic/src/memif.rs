@@ -52,8 +52,8 @@ const OTHERS_MAX: usize = 64;
 pub struct MemifNic(ForeignNic<'static, MemifLink>);
 
 impl MemifNic {
-    /// Opens the end that the choice says: a server is there to be connected to once this returns, a
-    /// client is connected to one, or to one that does not answer yet.
+    /// Opens the end that the choice says: a server is there to be connected to once this returns,
+    /// a client is connected to one, or to one that does not answer yet.
     ///
     /// # Errors
     /// The causes that [`CardError`] names: no socket at the path, or no server behind it; no

@@ -29,19 +29,19 @@ fn main() -> ExitCode {
         if world.size() != 2 {
             return Err(format!("two ranks are measured, not {}", world.size()).into());
         }
-        let pair = Pair { endpoint, world, other: Rank(1 - world.rank().0) };
+        let pair = RankPair { endpoint, world, other: Rank(1 - world.rank().0) };
         pair.measure()
     })
 }
 
 /// A rank of the two.
-struct Pair<'e> {
+struct RankPair<'e> {
     endpoint: &'e mut HostEndpoint,
     world: Comm,
     other: Rank,
 }
 
-impl Pair<'_> {
+impl RankPair<'_> {
     /// Measures all; rank 0 says each figure in a line of JSON.
     fn measure(mut self) -> Result<(), Box<dyn Error>> {
         let first = self.world.rank() == Rank(0);
