@@ -45,6 +45,18 @@ impl CreditWindow {
         if size > WINDOW_MAX { Err(Malformed::Credit) } else { Ok(Self { sent: 0, limit: size, size }) }
     }
 
+    /// A window onto a receiver with room for `size` messages, `limit` of which may be sent at
+    /// first: the other places are taken.
+    ///
+    /// # Errors
+    /// [`Malformed::Credit`] for a size above [`WINDOW_MAX`], or a limit above the size.
+    pub const fn limited(size: u16, limit: u16) -> Result<Self, Malformed> {
+        if size > WINDOW_MAX || limit > size {
+            return Err(Malformed::Credit);
+        }
+        Ok(Self { sent: 0, limit, size })
+    }
+
     /// Messages that may be sent now.
     #[inline]
     pub const fn available(&self) -> u16 {
@@ -114,6 +126,18 @@ impl Grant {
         } else {
             Ok(Self { received: 0, limit: size, announced: size, size })
         }
+    }
+
+    /// Room for `size` messages, promised to one peer, of which `taken` hold messages already.
+    ///
+    /// # Errors
+    /// [`Malformed::Credit`] for a size above [`WINDOW_MAX`], or below what is taken.
+    pub const fn partly(size: u16, taken: u16) -> Result<Self, Malformed> {
+        if size > WINDOW_MAX || taken > size {
+            return Err(Malformed::Credit);
+        }
+        let limit = size.wrapping_sub(taken);
+        Ok(Self { received: 0, limit, announced: limit, size })
     }
 
     /// Returns true if the peer had credit for one more message.

@@ -38,6 +38,7 @@ pub use packet::{Body, DataHead, Packet};
 pub use whole::WholeHead;
 
 use crate::VERSION;
+use crate::card::{ByteOrder, Room, WordWidth};
 use crate::credit::CreditLimits;
 
 /// Bytes of the fixed header.
@@ -96,6 +97,16 @@ struct RawExposed {
 struct RawPair {
     sender: RawHandle,
     receiver: RawHandle,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
+#[repr(C)]
+struct RawContact {
+    envelopes: U16,
+    blocks: U16,
+    block_bytes: U32,
+    order: U32,
+    words: U32,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
@@ -185,6 +196,11 @@ pub enum Kind {
     /// An announcement like [`Expose`](Self::Expose) whose header tells the signature of the
     /// elements.
     ExposeSigned = 20,
+    /// The sender has a row for the receiver, and tells the room in it: see
+    /// [`contact`](crate::contact) for this and the next.
+    Contact = 21,
+    /// The sender says nothing more in this contact.
+    Close = 22,
 }
 
 impl Kind {
@@ -210,6 +226,8 @@ impl Kind {
             18 if crate::LENDS => Self::ClearToWrite,
             19 => Self::Signed,
             20 if crate::LENDS => Self::ExposeSigned,
+            21 if crate::ACTIVE => Self::Contact,
+            22 if crate::ACTIVE => Self::Close,
             other => return Err(Malformed::Kind(other)),
         })
     }
@@ -372,6 +390,18 @@ pub fn exposed(sender: Handle, key: MemoryKey) -> [u8; CONTROL_BYTES_MAX - HEADE
 /// The body of a message about two requests: an offer, a grant.
 pub fn about_both(sender: Handle, receiver: Handle) -> [u8; 16] {
     zerocopy::transmute!(RawPair { sender: sender.into(), receiver: receiver.into() })
+}
+
+/// The body of a contact: the room that the sender has for the receiver, and how its data looks.
+/// The limits in its header are the credits to begin with.
+pub fn contact(room: &Room, order: ByteOrder, words: WordWidth) -> [u8; 16] {
+    zerocopy::transmute!(RawContact {
+        envelopes: room.envelopes.into(),
+        blocks: room.blocks.into(),
+        block_bytes: room.block_bytes.into(),
+        order: (order as u32).into(),
+        words: (words as u32).into(),
+    })
 }
 
 /// The body of a clear-to-send from `offset` up to the length in its header.

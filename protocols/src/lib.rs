@@ -11,6 +11,7 @@
 //! | [`reliable`] | links over a wire that loses, reorders, repeats and corrupts |
 //! | [`connect`] | how two ends find together: lives, crossing attempts, refusals by name |
 //! | [`stream`] | connections that are ordered streams: proof of both ends, crossing, farewell |
+//! | [`contact`] | the state of two ranks for each other: made at first contact, closed by both |
 //! | [`rendezvous`] | announce, clear to send, data fragments, finish; deferral is the same |
 //! | [`partitioned`] | messages sent in parts as they get ready, over a channel matched once |
 //! | [`overflow`] | messages without an envelope, matched at their sender: no bound is a deadlock |
@@ -31,6 +32,7 @@ extern crate std;
 
 pub mod card;
 pub mod connect;
+pub mod contact;
 pub mod control;
 pub mod credit;
 pub mod discovery;
@@ -58,6 +60,9 @@ pub const VERSION: u8 = 1;
 
 /// True if data can be read from the sender's memory, or sent from it while the sender goes on.
 pub const LENDS: bool = cfg!(feature = "remote-memory");
+
+/// True if a rank may hold rows for fewer peers than its job has ranks: see [`contact`].
+pub const ACTIVE: bool = cfg!(feature = "active-peers");
 
 /// Largest payload that an envelope slot holds by itself: messages up to here need an envelope
 /// credit and no block. 24 bytes, so that header and payload fill the first line of a shared-memory

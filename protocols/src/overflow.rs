@@ -277,6 +277,11 @@ impl Seeker {
         self.posted
     }
 
+    /// Returns true if a question is to be sent or to be answered.
+    pub fn is_asking(&self) -> bool {
+        self.asking != Asking::No
+    }
+
     /// The receive to send a *seek* for. If it is no longer posted, call [`skip`](Self::skip)
     /// instead.
     pub fn due(&self) -> Option<Handle> {

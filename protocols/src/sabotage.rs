@@ -48,6 +48,14 @@ pub(crate) enum Defect {
     SelectsTwice,
     TakesTwice,
     TrustsTags,
+    // In a contact.
+    AnswersOnce,
+    MeetsAnew,
+    AnswersClose,
+    LeavesUnanswered,
+    OpensUnanswered,
+    ForgetsAtClose,
+    ClosesOpenAlone,
 }
 
 #[cfg(not(test))]

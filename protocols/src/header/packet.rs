@@ -6,9 +6,10 @@ use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::{
-    Finish, GRANT_STARTED, Header, Kind, LABEL_BYTES, Label, RawClearToSend, RawData, RawExposed, RawFinish,
-    RawHandle, RawPair, short,
+    Finish, GRANT_STARTED, Header, Kind, LABEL_BYTES, Label, RawClearToSend, RawContact, RawData, RawExposed,
+    RawFinish, RawHandle, RawPair, short,
 };
+use crate::card::{ByteOrder, Room, WordWidth};
 
 /// The part of a message that depends on its kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,6 +133,17 @@ pub enum Body<'a> {
     },
     /// A control message, still encoded.
     Control(&'a [u8]),
+    /// The sender has a row for the receiver.
+    Contact {
+        /// The room that it grants.
+        room: Room,
+        /// The byte order of its typed messages.
+        order: ByteOrder,
+        /// The width of its words.
+        words: WordWidth,
+    },
+    /// The sender says nothing more in this contact.
+    Close,
 }
 
 /// A received message, checked: every length in it agrees with the bytes that came.
@@ -201,7 +213,8 @@ const fn form(kind: Kind) -> (usize, bool) {
         Kind::Eager | Kind::Signed | Kind::Control => (0, true),
         Kind::Labelled => (LABEL_BYTES, true),
         Kind::Data => (size_of::<RawData>(), true),
-        Kind::Credit | Kind::Stalled => (0, false),
+        Kind::Credit | Kind::Stalled | Kind::Close => (0, false),
+        Kind::Contact => (size_of::<RawContact>(), false),
         Kind::Announce | Kind::AnnounceWrite | Kind::Defer | Kind::Seek | Kind::Nothing | Kind::Settle => {
             (size_of::<RawHandle>(), false)
         }
@@ -216,7 +229,7 @@ const fn form(kind: Kind) -> (usize, bool) {
 /// the message's.
 const fn limits(kind: Kind) -> (u64, u32) {
     match kind {
-        Kind::Credit | Kind::Stalled | Kind::Seek => (0, u32::MAX),
+        Kind::Credit | Kind::Stalled | Kind::Seek | Kind::Contact | Kind::Close => (0, u32::MAX),
         Kind::Nothing | Kind::Settle => (1, u32::MAX),
         Kind::ClearToSend => (u64::MAX, 7),
         Kind::ClearToWrite => (u64::MAX, 1),
@@ -325,6 +338,25 @@ impl<'a> Body<'a> {
                 let receiver = Handle { slot: header.context, generation: header.source };
                 Self::ClearToWrite { sender: first, receiver, key: key(), late: bit }
             }
+            Kind::Contact | Kind::Close if !crate::ACTIVE => {
+                return Err(Malformed::Kind(header.kind as u8));
+            }
+            Kind::Contact => {
+                let room =
+                    Room { envelopes: slot as u16, blocks: (slot >> 16) as u16, block_bytes: generation };
+                let order = match other_slot {
+                    0 => ByteOrder::Little,
+                    1 => ByteOrder::Big,
+                    _ => return Err(Malformed::Reserved),
+                };
+                let words = match other_generation {
+                    0 => WordWidth::Four,
+                    1 => WordWidth::Eight,
+                    _ => return Err(Malformed::Reserved),
+                };
+                Self::Contact { room, order, words }
+            }
+            Kind::Close => Self::Close,
             Kind::Credit => Self::Credit,
             Kind::Stalled => Self::Stalled,
             Kind::Seek => Self::Seek { receiver: first },

@@ -115,10 +115,34 @@ fn the_number_of_each_kind_is_fixed() {
         Kind::ClearToWrite,
         Kind::Signed,
         Kind::ExposeSigned,
+        Kind::Contact,
+        Kind::Close,
     ];
     let numbers = kinds.map(|kind| header(kind, 0).emit()[0]);
     assert_eq!(numbers, core::array::from_fn(|index| index as u8 + 1));
     assert_eq!(GRANT_STARTED, 0x8000_0000);
+}
+
+#[test]
+fn a_contact_tells_its_room_and_how_its_data_looks() {
+    let room = Room { envelopes: 0x0102, blocks: 3, block_bytes: 0x0405_0607 };
+    let (order, words) = (ByteOrder::Big, WordWidth::Eight);
+    let body = contact(&room, order, words);
+    assert_eq!(body, [2, 1, 3, 0, 7, 6, 5, 4, 1, 0, 0, 0, 1, 0, 0, 0]);
+    fn parsed(bytes: &[u8]) -> Result<Body<'_>, Malformed> {
+        Packet::parse(bytes).map(|packet| packet.body)
+    }
+    let bare = header(Kind::Contact, 0);
+    let tagged = [&Header { tag: 1, ..bare }.emit()[..], &body].concat();
+    assert_eq!(parsed(&tagged), Err(Malformed::Reserved));
+    let mut bytes = [&bare.emit()[..], &body].concat();
+    assert_eq!(parsed(&bytes), Ok(Body::Contact { room, order, words }));
+    bytes[HEADER_BYTES + 8] = 2;
+    assert_eq!(parsed(&bytes), Err(Malformed::Reserved), "there is no third order");
+    assert_eq!(parsed(&bytes[..40]), Err(Malformed::Short { got: 8, need: 16 }));
+    let close = Header { kind: Kind::Close, ..bare };
+    assert_eq!(parsed(&close.emit()), Ok(Body::Close));
+    assert!(parsed(&[&close.emit()[..], &[0]].concat()).is_err());
 }
 
 fn label() -> Label {
@@ -312,7 +336,7 @@ fn lies_are_named() {
 proptest! {
     /// No bytes panic, and whatever parses is made of exactly the bytes that emitting it gives.
     #[test]
-    fn parsing_is_total_and_canonical(mut bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0u8..21) {
+    fn parsing_is_total_and_canonical(mut bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0u8..23) {
         if let Some(first) = bytes.first_mut() {
             *first = kind;
         }
@@ -340,7 +364,8 @@ proptest! {
                 }
                 Body::Labelled(_, payload) if header.kind == Kind::Signed => [&header.emit()[..], payload].concat(),
                 Body::Labelled(label, payload) => [&header.emit()[..], &label.emit(), payload].concat(),
-                Body::Credit | Body::Stalled => header.emit().to_vec(),
+                Body::Credit | Body::Stalled | Body::Close => header.emit().to_vec(),
+                Body::Contact { room, order, words } => [&header.emit()[..], &contact(&room, order, words)].concat(),
                 Body::Seek { receiver: request }
                 | Body::Nothing { receiver: request, .. }
                 | Body::Settle { sender: request, .. } => header.emit_about(request),

@@ -1,0 +1,286 @@
+//! All that can happen between two sides.
+
+use core::hash::{Hash, Hasher};
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{HashSet, VecDeque};
+use std::string::ToString;
+use std::vec::Vec;
+use std::{format, vec};
+
+use super::{Contact, ContactMessage};
+use crate::explore::{self, Broken};
+use crate::sabotage::{self, Defect};
+
+/// The events that may still happen, of each side.
+#[derive(Clone, Copy, Hash, Debug)]
+struct ContactBudget {
+    /// Messages that its program sends.
+    messages: u8,
+    /// Times that it wants the row for another peer.
+    closes: u8,
+    /// Contacts that it drops since it has no row to give.
+    refusals: u8,
+    /// Contacts that are repeated for want of an answer.
+    repeats: u8,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum SentMessage {
+    Of(ContactMessage),
+    /// A message with its number.
+    Message(u8),
+}
+
+#[derive(Clone, Hash, Debug)]
+struct ContactSide {
+    contact: Contact,
+    budget: ContactBudget,
+    /// Messages that wait to be sent.
+    waiting: u8,
+    sent: u8,
+    received: u8,
+    /// Messages on their way to the other side.
+    lane: VecDeque<SentMessage>,
+}
+
+#[derive(Clone, Hash, Debug)]
+struct ContactPair([ContactSide; 2]);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum PairStep {
+    /// The program of a side has a message to send.
+    Want(usize),
+    /// A side without a contact asks for one.
+    Ask(usize),
+    Repeat(usize),
+    /// The message that is due is sent.
+    Say(usize),
+    Send(usize),
+    Close(usize),
+    /// A side takes what is first on the way to it.
+    Take(usize),
+    /// A contact is dropped.
+    Refuse(usize),
+}
+
+impl ContactPair {
+    fn new(budget: ContactBudget) -> Self {
+        let side = ContactSide {
+            contact: Contact::NONE,
+            budget,
+            waiting: 0,
+            sent: 0,
+            received: 0,
+            lane: VecDeque::new(),
+        };
+        Self([side.clone(), side])
+    }
+
+    /// Steps that bring the pair to its end if nothing else happens: nothing is refused, and no
+    /// row wanted for another peer.
+    fn next_good(&self) -> Option<PairStep> {
+        use PairStep::*;
+        let good = |step: &PairStep| match *step {
+            Want(_) | Close(_) | Refuse(_) => false,
+            Repeat(side) => self.0[side].lane.is_empty() && self.0[1 - side].lane.is_empty(),
+            _ => true,
+        };
+        self.all_steps(true).into_iter().find(good)
+    }
+
+    fn all_steps(&self, is_patient: bool) -> Vec<PairStep> {
+        let mut steps = vec![];
+        for at in 0..2 {
+            let (side, other) = (&self.0[at], &self.0[1 - at]);
+            let mut may = |is, step| {
+                if is {
+                    steps.push(step);
+                }
+            };
+            let ContactSide { contact, budget, waiting, .. } = side;
+            may(budget.messages > 0, PairStep::Want(at));
+            may(contact.is_none() && *waiting > 0, PairStep::Ask(at));
+            let unanswered = contact.is_asking() && contact.due().is_none();
+            may(unanswered && (is_patient || budget.repeats > 0), PairStep::Repeat(at));
+            may(contact.due().is_some(), PairStep::Say(at));
+            may(contact.is_open() && *waiting > 0, PairStep::Send(at));
+            may(contact.is_open() && budget.closes > 0, PairStep::Close(at));
+            let next = other.lane.front();
+            may(next.is_some(), PairStep::Take(at));
+            let refuses = next == Some(&SentMessage::Of(ContactMessage::Contact)) && contact.is_none();
+            may(refuses && budget.refusals > 0, PairStep::Refuse(at));
+        }
+        steps
+    }
+
+    fn take(&mut self, at: usize) -> Result<(), Broken> {
+        let Some(came) = self.0[1 - at].lane.pop_front() else { return Ok(()) };
+        let side = &mut self.0[at];
+        match came {
+            SentMessage::Of(ContactMessage::Contact) => {
+                side.contact.met().map_err(|what| format!("contact at {at}: {what}"))?;
+            }
+            SentMessage::Of(ContactMessage::Close) => {
+                let is_over = side.contact.left().map_err(|what| format!("close at {at}: {what}"))?;
+                if is_over && !self.0[1 - at].lane.is_empty() {
+                    let early =
+                        self.0[1 - at].lane.iter().any(|sent| matches!(sent, SentMessage::Message(_)));
+                    if early {
+                        return Err(format!("messages come to {at} after the contact is over"));
+                    }
+                }
+            }
+            SentMessage::Message(number) => {
+                if !side.contact.takes() {
+                    return Err(format!("message {number} comes to {at}, which is {:?}", side.contact));
+                }
+                if number != side.received {
+                    return Err(format!("message {number} comes to {at} in place of {}", side.received));
+                }
+                side.received += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks what holds when nothing is under way and nothing due.
+    fn check_rest(&self) -> Result<(), Broken> {
+        let [one, other] = &self.0;
+        let rests = |side: &ContactSide| side.lane.is_empty() && side.contact.due().is_none();
+        if !rests(one) || !rests(other) {
+            return Ok(());
+        }
+        let alike = one.contact == other.contact && (one.contact.is_none() || one.contact.is_open());
+        // One that was dropped is repeated.
+        let asks = |a: &ContactSide, b: &ContactSide| a.contact.is_asking() && b.contact.is_none();
+        if alike || asks(one, other) || asks(other, one) {
+            return Ok(());
+        }
+        Err(format!("at rest one side is {:?} and the other {:?}", one.contact, other.contact))
+    }
+}
+
+impl explore::World for ContactPair {
+    type Step = PairStep;
+
+    fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn steps(&self) -> Vec<PairStep> {
+        self.all_steps(false)
+    }
+
+    fn apply(&mut self, step: PairStep) -> Result<(), Broken> {
+        let (PairStep::Want(at)
+        | PairStep::Ask(at)
+        | PairStep::Repeat(at)
+        | PairStep::Say(at)
+        | PairStep::Send(at)
+        | PairStep::Close(at)
+        | PairStep::Take(at)
+        | PairStep::Refuse(at)) = step;
+        let side = &mut self.0[at];
+        match step {
+            PairStep::Want(_) => {
+                (side.budget.messages, side.waiting) = (side.budget.messages - 1, side.waiting + 1)
+            }
+            PairStep::Ask(_) => side.contact.ask(),
+            PairStep::Repeat(_) => {
+                side.budget.repeats = side.budget.repeats.saturating_sub(1);
+                side.contact.repeat();
+            }
+            PairStep::Say(_) => {
+                if let Some(due) = side.contact.due() {
+                    side.lane.push_back(SentMessage::Of(due));
+                    side.contact.sent();
+                }
+            }
+            PairStep::Send(_) => {
+                side.lane.push_back(SentMessage::Message(side.sent));
+                (side.sent, side.waiting) = (side.sent + 1, side.waiting - 1);
+            }
+            PairStep::Close(_) => {
+                side.budget.closes -= 1;
+                side.contact.close();
+            }
+            PairStep::Take(_) => self.take(at)?,
+            PairStep::Refuse(_) => {
+                side.budget.refusals -= 1;
+                self.0[1 - at].lane.pop_front();
+            }
+        }
+        self.check_rest()
+    }
+}
+
+/// All that waits is sent and received in the end, and every contact that can be closed is.
+fn recovers(world: &ContactPair, good: &mut HashSet<u64>) -> Result<(), Broken> {
+    use explore::World;
+    let mut world = world.clone();
+    let mut passed = vec![];
+    for _ in 0..200 {
+        let fingerprint = world.fingerprint();
+        if good.contains(&fingerprint) {
+            good.extend(passed);
+            return Ok(());
+        }
+        passed.push(fingerprint);
+        let Some(step) = world.next_good() else {
+            let left: u8 = world.0.iter().map(|side| side.waiting + side.sent).sum();
+            let received: u8 = world.0.iter().map(|side| side.received).sum();
+            if left != received {
+                return Err(format!("{left} messages, {received} received: {world:?}"));
+            }
+            good.extend(passed);
+            return Ok(());
+        };
+        world.apply(step)?;
+    }
+    Err("it goes on for ever".to_string())
+}
+
+const BUDGET: ContactBudget = ContactBudget { messages: 2, closes: 2, refusals: 1, repeats: 1 };
+
+fn explored(budget: ContactBudget) -> Result<usize, explore::Counterexample<PairStep>> {
+    explore::explore(ContactPair::new(budget), &[()], |world, (), good| recovers(world, good))
+        .map(|found| found.states)
+}
+
+#[test]
+fn every_message_comes_once_and_in_order_whatever_crosses() {
+    let states = explored(BUDGET).unwrap();
+    assert!(states > 10_000, "{states} states alone");
+}
+
+#[test]
+fn every_defect_is_found() {
+    for defect in [
+        Defect::AnswersOnce,
+        Defect::ClosesOpenAlone,
+        Defect::MeetsAnew,
+        Defect::AnswersClose,
+        Defect::LeavesUnanswered,
+        Defect::OpensUnanswered,
+        Defect::ForgetsAtClose,
+    ] {
+        let found = sabotage::with(Some(defect), || explored(BUDGET));
+        assert!(found.is_err(), "{defect:?} is not found");
+    }
+}
+
+#[test]
+fn a_contact_that_nobody_has_asked_for_changes_nothing_for_the_worse() {
+    let mut contact = Contact::NONE;
+    assert!(contact.left().is_err(), "there is none to be closed");
+    contact.close();
+    assert!(contact.is_none() && contact.due().is_none());
+    assert_eq!(contact.met(), Ok(true));
+    assert_eq!((contact.due(), contact.sent()), (Some(ContactMessage::Contact), false));
+    assert_eq!(contact.met(), Ok(false), "once more");
+    assert_eq!((contact.is_open(), contact.left()), (true, Ok(false)));
+    assert!(contact.met().is_err() && contact.left().is_err(), "it has said close");
+    assert_eq!((contact.due(), contact.sent()), (Some(ContactMessage::Close), true));
+}
