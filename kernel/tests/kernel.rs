@@ -4,6 +4,7 @@
 mod attributes;
 mod buffers;
 mod communicators;
+mod contacts;
 mod datatype;
 mod desertion;
 mod detached;

@@ -196,7 +196,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     pub(crate) fn expect_for(&mut self, handle: Handle) {
         let Some(request) = self.engine.requests.get(handle) else { return };
         let peer = request.peer;
-        if request.key.source != WILD && self.engine.peer(peer).is_some() {
+        if request.key.source != WILD && peer.0 < self.engine.size {
             self.transport.expect(peer);
         }
     }

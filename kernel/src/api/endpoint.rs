@@ -7,11 +7,12 @@ use aldis_hal::caps::Features;
 use aldis_hal::{
     Activity, Cause, Epoch, Handle, Instant, Operation, PeerId, Platform, Post, Resource, Transport,
 };
-use aldis_protocols::card::{ByteOrder, Room};
+use aldis_protocols::card::ByteOrder;
 use aldis_protocols::header::Kind;
-use aldis_protocols::{Card, Control, LENDS, Thresholds};
+use aldis_protocols::{ACTIVE, Card, Control};
 
 use crate::counters::{Counters, count};
+use crate::engine::contacts::thresholds;
 use crate::engine::direct::lends;
 use crate::engine::matching::Matcher;
 use crate::engine::state::{ArmedRecv, Buffered, Engine};
@@ -19,6 +20,7 @@ use crate::engine::wire::post;
 use crate::error::Error;
 use crate::memory::storage::Memory;
 use crate::rank::WILD;
+use crate::tables::active::ROWS_MIN;
 use crate::tables::blocks::Blocks;
 use crate::tables::comm::{Comm, ITSELF, WORLD};
 use crate::tables::comms::Comms;
@@ -75,13 +77,15 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// peer must be introduced by [`connect`](Self::connect).
     ///
     /// # Errors
-    /// [`Cause::TooSmall`] if the storage has fewer peers than the job or no room for world and
-    /// self, [`Cause::RankOutOfRange`] for a process outside the job.
+    /// [`Cause::TooSmall`] if the storage has rows for fewer peers than the job, and than three, or
+    /// no room for world and self, [`Cause::RankOutOfRange`] for a process outside the job.
     pub fn new(memory: Memory<'s>, transport: T, platform: P, config: Config) -> Result<Self, Error> {
         let Config { me, size, epoch } = config;
         let have = memory.peers();
-        let comms = if size > have {
-            Err(Cause::TooSmall { what: Resource::Peers, need: size, have })
+        // With fewer rows than ranks, peers share them.
+        let need = if ACTIVE { size.min(ROWS_MIN) } else { size };
+        let comms = if need > have {
+            Err(Cause::TooSmall { what: Resource::Peers, need, have })
         } else if me.0 >= size {
             Err(Cause::RankOutOfRange { rank: me.0, size })
         } else {
@@ -94,7 +98,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
                 size,
                 epoch,
                 room: memory.room,
-                peers: PeerTable::new(memory.peers),
+                peers: PeerTable::new(memory.peers, memory.active, me, size),
                 requests: Pool::new(memory.requests),
                 matcher: Matcher::new(memory.bins, memory.envelopes),
                 blocks: Blocks::new(memory.bytes, memory.next_block, memory.returned, memory.pooled),
@@ -148,6 +152,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
 
     /// Learns a peer from its card. Needed once for each peer that is to be talked to, before the
     /// first message in either direction; a new card of a peer (a new epoch) starts afresh with it.
+    /// Where the storage has fewer rows than the job ranks, no row is taken for it: the card tells
+    /// the transport where the peer is, and is needed by transports alone that cannot work that
+    /// out.
     ///
     /// # Errors
     /// [`Cause::Incompatible`] for a card of another version, [`Cause::RankOutOfRange`] for a rank
@@ -164,16 +171,11 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             return Err(outside);
         }
         self.transport.introduce(peer, card.epoch(), &card.address)?;
-        let caps = self.transport.reach(peer)?;
-        let most = self.transport.eager_bytes_max(peer);
-        let bounded = Room { block_bytes: most, ..card.room };
-        let room = if most < card.room.block_bytes { &bounded } else { &card.room };
-        let mut thresholds = Thresholds::new(caps, room)?;
-        if LENDS && T::HAS_REMOTE_MEMORY {
-            let longest = self.transport.fragment_bytes_max(peer);
-            thresholds.fragment_bytes_max = thresholds.fragment_bytes_max.min(longest);
-            thresholds = thresholds.with_direct(caps);
+        if ACTIVE && self.engine.peers.is_active() && peer != self.engine.me {
+            self.engine.renew(peer, card.epoch());
+            return Ok(());
         }
+        let thresholds = thresholds(&self.transport, peer, &card.room)?;
         self.engine.forget(peer);
         let room = self.engine.room;
         self.engine.mixed |= card.order != ByteOrder::NATIVE;
@@ -320,7 +322,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// Returns true once no peer has been there for [`LINGER`]; `until` is the end of that time, if
     /// it has begun.
     fn has_lingered(&self, until: &mut Option<Instant>) -> bool {
-        if self.others().any(|peer| self.engine.presence(peer).is_ok()) {
+        if self.others().any(|peer| self.engine.is_connected(peer)) {
             return false;
         }
         let now = self.platform.now();

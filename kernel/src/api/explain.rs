@@ -6,12 +6,13 @@ use core::ptr::NonNull;
 use aldis_hal::memory::Memory;
 use aldis_hal::transport::Route;
 use aldis_hal::{Caps, Cause, Operation, Platform, Transport};
-use aldis_protocols::Thresholds;
 use aldis_protocols::card::Room;
 use aldis_protocols::select::Plan;
+use aldis_protocols::{ACTIVE, Thresholds};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::api::endpoint::Endpoint;
+use crate::engine::contacts::thresholds;
 use crate::error::Error;
 use crate::rank::{Rank, WILD};
 
@@ -48,7 +49,17 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         let peer = self.engine.comms.peer(&world, rank).map_err(fail)?;
         let memory = bytes.map(|bytes| Memory { start: NonNull::from(bytes).cast(), len: bytes.len() });
         let mapped = memory.map(|memory| self.transport.is_mapped(peer, memory));
-        let row = self.engine.peer(peer).map(|row| (row.room, row.thresholds));
+        let row = if ACTIVE && !self.engine.is_connected(peer) {
+            // As it would be in a contact, in which a peer grants what this rank does.
+            let room = self.engine.room;
+            self.engine
+                .presence(peer)
+                .and_then(|()| thresholds(&self.transport, peer, &room))
+                .ok()
+                .map(|thresholds| (room, thresholds))
+        } else {
+            self.engine.peer(peer).map(|row| (row.room, row.thresholds))
+        };
         let most = self.engine.staged_bytes_max(&self.transport, peer);
         Ok(Explanation::new(&self.transport, row, rank, len, mapped).with_staging(most))
     }

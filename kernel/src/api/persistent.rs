@@ -294,11 +294,7 @@ impl Engine<'_> {
         let (state, peer) = (request.state, request.peer);
         match state {
             State::Posted => self.matcher.unpost(&mut self.requests, handle.slot),
-            _ => {
-                if let Some(row) = self.peers.get_mut(peer) {
-                    row.send_queue.remove(&mut self.requests, handle.slot);
-                }
-            }
+            _ => self.leave_send_queue(peer, handle.slot),
         }
         self.complete(handle.slot, Some(Cause::Cancelled));
     }

@@ -5,9 +5,10 @@
 use aldis_hal::cause::Malformed;
 use aldis_hal::copy::copy;
 use aldis_hal::{Cause, Partial, PeerId, Sink, Token, Transport};
+use aldis_protocols::card::{ByteOrder, WordWidth};
 use aldis_protocols::header::{Body, Header, Kind, Label};
 use aldis_protocols::rendezvous::Announcement;
-use aldis_protocols::{Control, INLINE_BYTES, LENDS};
+use aldis_protocols::{ACTIVE, Control, INLINE_BYTES, LENDS};
 
 use crate::counters::count;
 use crate::engine::direct::WriteRequest;
@@ -96,16 +97,24 @@ impl Engine<'_> {
         }
     }
 
+    /// Returns true if a message is to be taken although its sender is not connected in its life:
+    /// one by which a contact begins or ends, or that comes while it ends.
     #[cold]
-    pub(crate) fn discard_stale(&mut self, from: PeerId) -> Result<(), Malformed> {
+    pub(crate) fn meets(&mut self, from: PeerId, header: &Header) -> Result<bool, Malformed> {
+        if ACTIVE && self.is_of_contact(from, header)? {
+            return Ok(true);
+        }
         count(&mut self.counters.stale_epochs);
         aldis_hal::debug!("a message of another life of {}, discarded", from);
-        Ok(())
+        Ok(false)
     }
 
     #[inline(never)]
     fn receive_slow(&mut self, from: PeerId, message: &[u8]) -> Result<(), Malformed> {
         let (header, rest) = &Header::parse(message)?;
+        if ACTIVE && self.peers.is_active() {
+            self.account_use(from);
+        }
         match Body::parse(header, rest)? {
             Body::Labelled(label, payload) if let Some(tools) = self.tools() => {
                 tools.take_labelled(self, from, header, &label, payload)
@@ -157,6 +166,12 @@ impl Engine<'_> {
                 None => Err(Malformed::Control),
             },
             Body::Control(bytes) => self.take_control(from, bytes),
+            Body::Contact { room, order, words } if ACTIVE => {
+                let is_alike = order == ByteOrder::NATIVE && words == WordWidth::NATIVE;
+                self.take_contact(from, header, room, is_alike)
+            }
+            Body::Close if ACTIVE => self.take_close(from),
+            Body::Contact { .. } | Body::Close => Err(Malformed::Control),
         }
     }
 

@@ -488,9 +488,9 @@ impl Engine<'_> {
     /// Takes the credits in a message of `from`. False if it is of another life, or of a peer that
     /// is not connected.
     pub(crate) fn take_credits(&mut self, from: PeerId, header: &Header) -> Result<bool, Malformed> {
-        let Some(peer) = self.peers.get_mut(from) else { return Ok(false) };
+        let Some(peer) = self.peers.get_mut(from) else { return self.meets(from, header) };
         if header.epoch != peer.epoch || !matches!(peer.presence, Presence::Connected) {
-            return self.discard_stale(from).map(|()| false);
+            return self.meets(from, header);
         }
         let more_envelopes = peer.envelopes_out.raise(header.limits.envelopes)?;
         let more_blocks = peer.blocks_out.raise(header.limits.blocks)?;

@@ -40,7 +40,7 @@ impl Engine<'_> {
         buffer: UserBuffer,
         signature: Option<u32>,
     ) -> bool {
-        let Some(peer) = self.peers.get_mut(id) else { return false };
+        let Some(peer) = self.peers.among_all(id) else { return false };
         let length = buffer.len() as u64;
         let Some(in_block) = peer.takes_eager(length) else { return false };
         if signature.is_some() && Form::to_peer(peer.words) != Form::Native {
@@ -75,7 +75,7 @@ impl Engine<'_> {
             return None;
         }
         let may_come = match peer {
-            Some(peer) => self.presence(peer).is_ok(),
+            Some(peer) => self.peers.among_all(peer).is_some_and(|row| row.is_connected()),
             None => !self.bereft,
         };
         if !may_come || self.matcher.unexpected() > 0 || self.overflowing || self.probing != Handle::default()
@@ -111,7 +111,7 @@ impl Engine<'_> {
             || self.overflowing
             || self.probing != Handle::default()
             || self.requests.is_full()
-            || self.presence(peer).is_err()
+            || !self.peers.among_all(peer).is_some_and(|row| row.is_connected())
         {
             return false;
         }
@@ -160,12 +160,17 @@ impl Engine<'_> {
         let misfit = bytes.len() != buffer.len() && self.rules.is_some();
         // With a label the bytes are in the sender's byte order.
         let is_wanted = label.is_none()
-            || label == wanted && bytes.len() == buffer.len() && self.peers.get(peer).is_some_and(is_alike);
+            || label == wanted
+                && bytes.len() == buffer.len()
+                && self.peers.among_all(peer).is_some_and(|row| is_alike(row));
         if !is_wanted || misfit || !buffer.write_inline(bytes) {
             return None;
         }
+        let due = self.peers.among_all(peer)?.free_envelope();
         self.matcher.discard(index);
-        self.free_envelope(peer);
+        if due {
+            self.schedule(peer);
+        }
         Some(status(key, length))
     }
 
@@ -176,7 +181,7 @@ impl Engine<'_> {
     #[inline(always)]
     pub(crate) fn try_deliver(&mut self, from: PeerId, message: &[u8], kind: Kind) -> bool {
         let Some((head, payload)) = WholeHead::parse(message, kind) else { return false };
-        let Some(peer) = self.peers.get_mut(from) else { return false };
+        let Some(peer) = self.peers.among_all(from) else { return false };
         let (is_signed, in_block) = (kind == Kind::Signed, payload.len() > INLINE_BYTES);
         if in_block && payload.len() > self.room.block_bytes as usize {
             return false;

@@ -2,14 +2,14 @@
 //! job is aborted.
 
 use aldis_hal::{Cause, Handle, PeerId};
-use aldis_protocols::LENDS;
+use aldis_protocols::{ACTIVE, LENDS};
 
 use crate::counters::count;
 use crate::engine::matching::Payload;
 use crate::engine::state::Engine;
 use crate::memory::buffer::UserBuffer;
 use crate::rank::{Mode, WILD};
-use crate::tables::peer::Presence;
+use crate::tables::peer::{Peer, Presence};
 use crate::tables::request::{Backing, Machine, State};
 
 /// A single request.
@@ -67,9 +67,9 @@ impl Engine<'_> {
         let Some(request) = self.requests.at(index) else { return };
         let peer = request.peer;
         if core::mem::take(&mut request.in_rendezvous_queue)
-            && let Some(row) = self.peers.get_mut(peer)
+            && let Some(queue) = self.peers.rendezvous_queue(peer)
         {
-            row.rendezvous_queue.remove(&mut self.requests, index);
+            queue.remove(&mut self.requests, index);
         }
     }
 
@@ -125,12 +125,14 @@ impl Engine<'_> {
     }
 
     /// Ends everything that depends on this peer alone. False if it was gone already.
-    fn part(&mut self, peer: PeerId, cause: Cause) -> bool {
-        let Some(row) = self.peers.get_mut(peer) else { return false };
-        if let Presence::Gone(_) = row.presence {
-            return false;
+    pub(crate) fn part(&mut self, peer: PeerId, cause: Cause) -> bool {
+        let is_active = self.peers.is_active();
+        match self.peers.get_mut(peer) {
+            Some(Peer { presence: Presence::Gone(_), .. }) => return false,
+            Some(row) => row.presence = Presence::Gone(cause),
+            None if is_active => {}
+            None => return false,
         }
-        row.presence = Presence::Gone(cause);
         self.bereft = true;
         aldis_hal::debug!("{} is gone: {}", peer, cause);
         for index in 0..self.requests.used_end() {
@@ -150,15 +152,21 @@ impl Engine<'_> {
                 State::Matched => request.orphan = true,
                 State::Idle | State::Probing | State::Held | State::Sending | State::Receiving => {}
                 State::Posted => self.matcher.unpost(&mut self.requests, index),
-                State::Queued => {
-                    if let Some(row) = self.peers.get_mut(peer) {
-                        row.send_queue.remove(&mut self.requests, index);
-                    }
-                }
+                State::Queued => self.leave_send_queue(peer, index),
             }
             self.end(index, cause);
         }
+        if ACTIVE {
+            self.end_contact(peer, cause);
+        }
         true
+    }
+
+    /// Takes the send in slot `index` out of the queue in which it waits.
+    pub(crate) fn leave_send_queue(&mut self, peer: PeerId, index: u32) {
+        if let Some(queue) = self.peers.send_queue(peer) {
+            queue.remove(&mut self.requests, index);
+        }
     }
 
     /// Drops everything of an earlier life of `peer`, so that it can be introduced anew.
@@ -176,8 +184,14 @@ impl Engine<'_> {
     /// This process is over by a rank's decision: everything fails.
     pub(crate) fn abort(&mut self, by: PeerId, code: i32) {
         self.aborted = self.aborted.or(Some((by, code)));
-        for peer in 0..self.size {
-            self.part(PeerId(peer), Cause::Aborted { code });
+        let cause = Cause::Aborted { code };
+        for index in 0..self.peers.len() {
+            if let Some(peer) = self.peers.owner(index) {
+                self.part(peer, cause);
+            }
+        }
+        if ACTIVE {
+            self.abort_strangers(cause);
         }
         self.fail_wildcards();
     }
@@ -192,6 +206,7 @@ impl Engine<'_> {
         while let Some(process) = self.comms.addressed(context, rank) {
             match &self.peers.get(process)?.presence {
                 Presence::Connected if process != self.me => return None,
+                Presence::Meeting | Presence::Leaving if ACTIVE => return None,
                 Presence::Gone(_) => gone = Some((rank, process)),
                 _ => {}
             }

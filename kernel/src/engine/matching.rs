@@ -377,6 +377,17 @@ impl<'s> Matcher<'s> {
         None
     }
 
+    /// The bound of a walk over all messages kept.
+    pub(crate) const fn kept_end(&self) -> u32 {
+        self.envelopes.used_end()
+    }
+
+    /// The message kept in an envelope, also one that is set aside.
+    pub(crate) fn kept(&self, slot: u32) -> Option<&Envelope> {
+        self.envelopes.handle(slot)?;
+        self.envelopes.peek(slot)
+    }
+
     /// Messages kept now, also those set aside.
     pub(crate) const fn unexpected(&self) -> u32 {
         self.envelopes.in_use()

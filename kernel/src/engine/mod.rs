@@ -2,6 +2,7 @@
 //! delivers and matches messages on it.
 
 pub(crate) mod buffered;
+pub(crate) mod contacts;
 pub(crate) mod delivery;
 pub(crate) mod direct;
 pub(crate) mod fast_path;

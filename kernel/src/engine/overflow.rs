@@ -4,6 +4,7 @@
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Handle, PeerId, Transport};
+use aldis_protocols::ACTIVE;
 use aldis_protocols::header::{Header, Kind, about, about_both};
 use aldis_protocols::overflow::{NextReceive, Posted, Seek};
 use aldis_protocols::rendezvous::Announcement;
@@ -46,11 +47,12 @@ impl Engine<'_> {
             return self.seek_next(peer);
         }
         self.overflowing = false;
-        for peer in 0..self.size {
-            let stalled = self.peers.get(PeerId(peer)).is_some_and(|row| row.seeker.is_stalled());
+        for index in 0..self.peers.len() {
+            let Some(peer) = self.peers.owner(index) else { continue };
+            let stalled = self.peers.get(peer).is_some_and(|row| row.seeker.is_stalled());
             self.overflowing |= stalled;
             if stalled {
-                self.seek_next(PeerId(peer));
+                self.seek_next(peer);
             }
         }
     }
@@ -116,6 +118,10 @@ impl Engine<'_> {
         }
         let Some(row) = self.peers.get_mut(from) else { return Ok(()) };
         row.seeker.offered(receiver)?;
+        if ACTIVE && row.presence == Presence::Leaving {
+            // Its sender takes it back when the contact ends.
+            return Ok(());
+        }
         let first = if is_member { self.matcher.find_posted(&mut self.requests, &key) } else { None };
         let first = first.and_then(|index| self.requests.handle(index));
         if first == Some(receiver) {
@@ -315,9 +321,7 @@ impl Engine<'_> {
 
     /// Takes a send that was given up out of the line.
     pub(crate) fn unqueue(&mut self, peer: PeerId, index: u32) {
-        if let Some(row) = self.peers.get_mut(peer) {
-            row.send_queue.remove(&mut self.requests, index);
-        }
+        self.leave_send_queue(peer, index);
         self.complete(index, Some(Cause::Cancelled));
     }
 

@@ -8,9 +8,9 @@
 
 use aldis_hal::{Cause, Handle, PeerId, Post, Transport};
 
-use aldis_protocols::Protocol;
 use aldis_protocols::header::{Kind, about};
 use aldis_protocols::rendezvous::Sender;
+use aldis_protocols::{ACTIVE, Protocol};
 
 use crate::counters::count;
 use crate::engine::direct::lends;
@@ -84,8 +84,10 @@ impl Engine<'_> {
         if let Some(peer) = self.peers.get_mut(id) {
             peer.send_queue.push_back(&mut self.requests, index);
             peer.holder.held_back();
+        } else if let Some(table) = self.peers.active() {
+            table.waiting.push_back(&mut self.requests, index);
         }
-        self.schedule(id);
+        self.schedule_contact(id);
     }
 
     /// Returns true if a message could be sent without a request slot, since nothing is ahead of it
@@ -96,7 +98,7 @@ impl Engine<'_> {
         to: &SendTarget,
         buffer: UserBuffer,
     ) -> Result<bool, Cause> {
-        let Some(peer) = self.peers.get(to.peer) else { return Err(Cause::Unreachable) };
+        let Some(peer) = self.peers.get(to.peer) else { return self.absence(to.peer).map(|()| false) };
         let is_first = matches!(peer.presence, Presence::Connected)
             && (peer.send_queue.is_empty() || self.may_overtake(to.key.context));
         Ok(is_first && self.sent_before_others(transport, to, buffer)?)
@@ -127,6 +129,9 @@ impl Engine<'_> {
     ) -> Result<bool, Cause> {
         self.poll_transport(transport, CREDIT_LOOK);
         self.presence(to.peer)?;
+        if ACTIVE && !self.is_connected(to.peer) {
+            return Ok(false);
+        }
         Ok(matches!(self.inject(transport, to.peer, to.key, buffer, None)?, Injected::Sent))
     }
 
@@ -150,31 +155,39 @@ impl Engine<'_> {
         if self.lingering {
             self.fail_wildcards();
         }
+        if ACTIVE && self.peers.is_active() {
+            self.serve_contacts();
+        }
         let mut sent = 0;
         transport.cork();
         for _ in 0..self.scheduled.len() {
             let Some(index) = self.scheduled.pop() else { break };
-            if let Some(peer) = self.peers.get_mut(PeerId(index)) {
-                peer.scheduled = false;
-            }
-            sent += self.flush_peer(transport, PeerId(index), budget.saturating_sub(sent));
+            let Some(id) = self.peers.unschedule(index) else { continue };
+            sent += self.flush_peer(transport, id, budget.saturating_sub(sent));
             if sent >= budget {
                 break;
             }
         }
         transport.uncork(more);
+        if ACTIVE && self.peers.is_active() {
+            self.schedule_contacts();
+        }
         sent
     }
 
     fn flush_peer<T: Transport>(&mut self, transport: &mut T, id: PeerId, budget: u32) -> u32 {
         let (mut sent, mut idle, mut lane) = (0, 0, SendLane::Credit);
+        if ACTIVE && self.peers.is_active() {
+            sent += self.step_contact(transport, id);
+        }
         loop {
             if sent >= budget {
                 // More may be left: look again at the next poll.
                 self.schedule(id);
                 return sent;
             }
-            if idle == SendLane::COUNT || self.presence(id).is_err() {
+            let is_connected = if ACTIVE { self.is_connected(id) } else { self.presence(id).is_ok() };
+            if idle == SendLane::COUNT || !is_connected {
                 return sent;
             }
             let turn = match lane {
@@ -221,6 +234,9 @@ impl Engine<'_> {
         match wire.post(id, &header.emit(), body) {
             Post::Done | Post::Queued => {
                 peer.account_limits();
+                if ACTIVE && self.peers.is_active() {
+                    self.account_use(id);
+                }
                 LaneTurn::Sent
             }
             Post::Again(_) => {

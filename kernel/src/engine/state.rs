@@ -9,10 +9,10 @@ use core::ops::Range;
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Epoch, Handle, Instant, PeerId, Resource};
-use aldis_protocols::LENDS;
 use aldis_protocols::card::Room;
 use aldis_protocols::header::{Header, Kind, Label};
 use aldis_protocols::rendezvous::{Announcement, Reader, Receiver};
+use aldis_protocols::{ACTIVE, LENDS};
 
 use crate::counters::Counters;
 use crate::datatype::Types;
@@ -21,7 +21,6 @@ use crate::engine::rules::Rules;
 use crate::engine::wire::{Injected, LaneTurn, Wire};
 use crate::error::{Error, Failed};
 use crate::memory::buffer::UserBuffer;
-use crate::planted::{self, Planted};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::tables::attribute::Attribute;
 use crate::tables::blocks::Blocks;
@@ -307,18 +306,19 @@ impl Engine<'_> {
     }
 
     /// Checks that `peer` can be sent to; fails with the cause if not.
+    #[cfg_attr(not(feature = "fast-paths"), inline(never))]
     pub(crate) fn presence(&self, peer: PeerId) -> Result<(), Cause> {
         match self.peers.get(peer).map(|row| row.presence) {
             Some(Presence::Connected) => Ok(()),
             Some(Presence::Gone(cause)) => Err(cause),
-            Some(Presence::Unknown) | None => Err(Cause::Unreachable),
+            _ => self.absence(peer),
         }
     }
 
     /// Puts `peer` among those that [`send_queue`](crate::engine::send_queue) looks at.
     pub(crate) fn schedule(&mut self, peer: PeerId) {
-        let Some(row) = self.peers.get_mut(peer) else { return };
-        if !row.scheduled && self.scheduled.push(peer.0).is_ok() {
+        let Some((index, row)) = self.peers.place(peer) else { return };
+        if !row.scheduled && self.scheduled.push(index).is_ok() {
             row.scheduled = true;
         }
     }
@@ -435,22 +435,19 @@ impl Engine<'_> {
         let peer = request.peer;
         if !request.in_rendezvous_queue {
             request.in_rendezvous_queue = true;
-            if let Some(row) = self.peers.get_mut(peer) {
-                row.rendezvous_queue.push_back(&mut self.requests, index);
+            if let Some(queue) = self.peers.rendezvous_queue(peer) {
+                queue.push_back(&mut self.requests, index);
             }
         }
-        self.schedule(peer);
+        self.schedule_contact(peer);
     }
 
     /// A message of `peer` has left its envelope.
     pub(crate) fn free_envelope(&mut self, peer: PeerId) {
         if let Some(row) = self.peer(peer)
-            && !planted::strikes(Planted::DropCredit)
+            && row.free_envelope()
         {
-            row.envelopes_in.free();
-            if row.credit_due() {
-                self.schedule(peer);
-            }
+            self.schedule(peer);
         }
     }
 
@@ -513,8 +510,14 @@ impl Engine<'_> {
 
     /// Returns true if nothing is left that must be sent to a peer.
     pub(crate) fn is_settled(&mut self) -> bool {
-        let mut connected = self.peers.iter().filter(|row| row.presence == Presence::Connected);
-        connected.all(|row| row.send_queue.is_empty() && row.rendezvous_queue.is_empty())
+        let waits = |row: &&Peer| match row.presence {
+            Presence::Connected => true,
+            Presence::Meeting | Presence::Leaving => ACTIVE,
+            Presence::Unknown | Presence::Gone(_) => false,
+        };
+        let mut rows = self.peers.iter().filter(waits);
+        rows.all(|row| row.send_queue.is_empty() && row.rendezvous_queue.is_empty())
+            && self.peers.fewer().is_none_or(|table| table.waiting.is_empty())
             && !self.is_buffering()
     }
 }

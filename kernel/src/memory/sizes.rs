@@ -23,9 +23,12 @@ use core::mem::MaybeUninit;
 use core::slice;
 use core::sync::atomic::AtomicBool;
 
+use aldis_protocols::ACTIVE;
+
 use crate::engine::matching::{Bin, Envelope, EnvelopeEntry};
 use crate::memory::sizing::Sizing;
 use crate::memory::storage::Memory;
+use crate::tables::active::ActiveRow;
 use crate::tables::comms::Row;
 use crate::tables::group::GroupPiece;
 use crate::tables::list::OptionalIndex;
@@ -40,7 +43,7 @@ const BLOCK_ALIGNMENT: usize = 64;
 /// bounds is in the [table](mod@crate::memory::storage).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StorageSizes {
-    /// Ranks of the largest job, this one included.
+    /// Peers that the rank is in contact with at a time, itself included.
     pub peers: usize,
     /// Sends and receives under way at a time; at least 4.
     pub requests: usize,
@@ -106,6 +109,7 @@ impl StorageSizes {
         }
         let mut rest: &[(usize, usize, usize)] = &[
             (totals.peers, size_of::<Peer>(), align_of::<Peer>()),
+            (totals.peers * ACTIVE as usize, size_of::<ActiveRow>(), align_of::<ActiveRow>()),
             (totals.peers, size_of::<u32>(), align_of::<u32>()),
             (totals.requests, size_of::<RequestEntry>(), align_of::<RequestEntry>()),
             (totals.communicators, size_of::<Row>(), align_of::<Row>()),
@@ -173,6 +177,10 @@ impl StorageSizes {
                 // SAFETY: all bytes zero are the `EMPTY` of each of these types, an index that is
                 // none, and false, as the tests of `Storage` show.
                 peers: unsafe { room.table(totals.peers, || Peer::EMPTY) }?,
+                // SAFETY: as above.
+                active: ActiveRow::one(unsafe {
+                    room.table(totals.peers * ACTIVE as usize, || ActiveRow::EMPTY)
+                }?),
                 // SAFETY: as above.
                 scheduled: unsafe { room.table(totals.peers, || 0) }?,
                 // SAFETY: as above.

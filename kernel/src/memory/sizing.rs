@@ -15,6 +15,7 @@
 //!                + OF_A_PROBE       the probe between calls of iprobe        one an endpoint
 //!                + OF_TURNING_AWAY  announcements in a communicator freed    one after the other
 //!                + the program's    its nonblocking operations               Full beyond
+//! peers          peers              those in contact, this rank included     closed for others
 //! scheduled      peers              peers that something is to be said to    each once
 //! communicators  PREDEFINED         world and self
 //!                + the program's    those it makes                           Full beyond
@@ -40,6 +41,15 @@
 //!    full of others, it is matched at its sender
 //!    ([`protocols::overflow`](aldis_protocols::overflow)): one question a pair at a time, which
 //!    by 2. needs no slot; the message is then sent as if announced, into the receive's own slot.
+//!
+//! 5. *A peer without a row gets one.* A storage with fewer rows than the job has ranks has three
+//!    at least: this rank's own, one for a peer that it asks, one for a peer that asks it. The last
+//!    is never kept by a peer that has not answered, so its contact can always be closed, which
+//!    takes no more than that its peer polls ([`protocols::contact`](aldis_protocols::contact)). A
+//!    close takes nothing away that a message needs: envelopes and blocks of messages that are not
+//!    matched stay taken until they are, and the peers of later contacts are granted what is left,
+//!    which may be nothing (4.); an announcement needs no row while it waits; and what is still to
+//!    be said in its request waits for the next contact, which by this rule comes.
 //!
 //! So the smallest legal storage runs every legal program that has no more operations under way at
 //! a time than the request table holds; more slots only make it faster. `tests/tests/sizing.rs`

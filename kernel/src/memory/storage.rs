@@ -15,7 +15,7 @@
 //!
 //! | size | what it bounds |
 //! |---|---|
-//! | `peers` | ranks of the largest job, this one included |
+//! | `peers` | peers in contact at a time, this rank included: at least 3, or the job's ranks |
 //! | `requests` | sends and receives under way at a time; at least 4 |
 //! | `communicators` | communicators at a time, world and self included |
 //! | `envelopes` | per peer: messages that have arrived and are not matched |
@@ -48,10 +48,12 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use aldis_protocols::ACTIVE;
 use aldis_protocols::card::Room;
 
 use crate::engine::matching::{Bin, Envelope, EnvelopeEntry};
 use crate::memory::sizing::Sizing;
+use crate::tables::active::ActiveRow;
 use crate::tables::comms::Row;
 use crate::tables::group::GroupPiece;
 use crate::tables::list::OptionalIndex;
@@ -70,7 +72,7 @@ pub const BYTES_PER_BIN: usize = size_of::<Bin>();
 
 /// Bytes that one peer costs: its row and all that is set aside for it.
 pub const fn bytes_per_peer(envelopes: usize, blocks: usize, block_bytes: usize) -> usize {
-    let row = size_of::<Peer>() + size_of::<u32>();
+    let row = size_of::<Peer>() + size_of::<[ActiveRow; ACTIVE as usize]>() + size_of::<u32>();
     row + envelopes * size_of::<EnvelopeEntry>() + blocks * bytes_per_block(block_bytes)
 }
 
@@ -94,6 +96,7 @@ struct Tables<
     const PIECES: usize,
 > {
     peers: [Peer; PEERS],
+    active: [[ActiveRow; ACTIVE as usize]; PEERS],
     scheduled: [u32; PEERS],
     requests: [RequestEntry; REQUESTS],
     comms: [Row; COMMS],
@@ -175,6 +178,7 @@ impl<
             taken: AtomicBool::new(false),
             tables: UnsafeCell::new(Tables {
                 peers: [const { Peer::EMPTY }; PEERS],
+                active: [[ActiveRow::EMPTY; ACTIVE as usize]; PEERS],
                 scheduled: [0; PEERS],
                 requests: [const { PoolEntry::new(Request::EMPTY) }; REQUESTS],
                 comms: [const { Row::EMPTY }; COMMS],
@@ -206,6 +210,7 @@ impl<
         // Entry by entry: a storage can be larger than a stack. Payload bytes and links are written
         // before use.
         tables.peers.iter_mut().for_each(|peer| *peer = Peer::EMPTY);
+        tables.active.as_flattened_mut().fill(ActiveRow::EMPTY);
         tables.requests.iter_mut().for_each(|request| *request = PoolEntry::new(Request::EMPTY));
         tables.comms.iter_mut().for_each(|row| *row = Row::EMPTY);
         tables.envelopes.iter_mut().for_each(|envelope| *envelope = PoolEntry::new(Envelope::EMPTY));
@@ -219,6 +224,7 @@ impl<
     ) -> Memory<'_> {
         Memory {
             peers: &mut tables.peers,
+            active: ActiveRow::one(tables.active.as_flattened_mut()),
             scheduled: &mut tables.scheduled,
             requests: &mut tables.requests,
             comms: &mut tables.comms,
@@ -237,6 +243,8 @@ impl<
 /// A storage's tables as slices: what an endpoint is made on.
 pub struct Memory<'s> {
     pub(crate) peers: &'s mut [Peer],
+    /// Of no size in a build without.
+    pub(crate) active: [&'s mut [ActiveRow]; ACTIVE as usize],
     pub(crate) scheduled: &'s mut [u32],
     pub(crate) requests: &'s mut [RequestEntry],
     pub(crate) comms: &'s mut [Row],
@@ -251,7 +259,7 @@ pub struct Memory<'s> {
 }
 
 impl Memory<'_> {
-    /// Ranks of the largest job.
+    /// Peers that the rank can be in contact with at a time, itself included.
     pub const fn peers(&self) -> u32 {
         self.peers.len() as u32
     }

@@ -1,6 +1,7 @@
 //! The tables that an engine works on: requests, peers, communicators, groups, blocks; and the
 //! freelists, lists and FIFOs that they are made of.
 
+pub(crate) mod active;
 pub(crate) mod attribute;
 pub(crate) mod blocks;
 pub(crate) mod comm;

@@ -9,6 +9,7 @@ use aldis_protocols::overflow::{Holder, Seeker};
 use aldis_protocols::select::DirectSizes;
 use aldis_protocols::{Card, Thresholds};
 
+use crate::planted::{self, Planted};
 use crate::tables::list::{List, Queue};
 use crate::tables::request::Key;
 
@@ -21,6 +22,10 @@ pub(crate) enum Presence {
     #[default]
     Unknown,
     Connected,
+    /// The peer has a row, and its contact is not open yet.
+    Meeting,
+    /// The contact is about to end: messages of the peer are taken, and none sent.
+    Leaving,
     /// The peer will take and send nothing more, for this cause.
     Gone(Cause),
 }
@@ -113,6 +118,12 @@ impl Peer {
         Ok(())
     }
 
+    /// Returns true if messages can be sent to it now.
+    #[inline]
+    pub(crate) const fn is_connected(&self) -> bool {
+        matches!(self.presence, Presence::Connected)
+    }
+
     /// The credits to put into a header to this peer.
     #[inline]
     pub(crate) const fn limits(&self) -> CreditLimits {
@@ -196,6 +207,16 @@ impl Peer {
             due |= self.blocks_in.is_due();
         }
         due
+    }
+
+    /// A message of it has left its envelope. Returns true if credits are due to the peer.
+    #[inline]
+    pub(crate) fn free_envelope(&mut self) -> bool {
+        if planted::strikes(Planted::DropCredit) {
+            return false;
+        }
+        self.envelopes_in.free();
+        self.credit_due()
     }
 
     /// A header with [`limits`](Self::limits) is on its way.

@@ -8,6 +8,7 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 
 use aldis_hal::{Handle, Platform, Transport};
+use aldis_protocols::ACTIVE;
 use aldis_protocols::rendezvous::SenderStep;
 
 use super::Futures;
@@ -114,7 +115,9 @@ impl Engine<'_> {
             if sender.step(1) == SenderStep::Wait {
                 return;
             }
-            let Some(row) = self.peers.get(peer) else { return };
+            let Some(row) = self.peers.get(peer).filter(|row| !ACTIVE || row.is_connected()) else {
+                return self.seek_contact(peer);
+            };
             let fragment_max = row.thresholds.fragment_bytes_max;
             // SAFETY: the data is the engine's for this step only. Should the step panic, the
             // pointer stays until the request is let go of, and is not followed: only this function

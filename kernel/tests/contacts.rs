@@ -1,0 +1,197 @@
+//! Jobs of more ranks than each rank has rows for: contacts are made at the first message and
+//! closed for others, and what has arrived outlives them.
+
+use aldis_kernel::hal::{Cause, PeerId, Platform};
+use aldis_kernel::{Rank, Source, Tag, TagMatch};
+use aldis_kit::rig::{self, Clock, Job, Shape, pattern};
+
+/// A message, and the memory of its receive.
+struct TestMessage<'a> {
+    data: &'a [u8],
+    buffer: &'a mut [u8],
+}
+
+/// Polls ranks, and lets time pass, until nothing has happened for long.
+fn settle(clock: &mut Clock, polls: &mut [&mut dyn FnMut() -> u32]) {
+    let mut idle = 0;
+    while idle < 300 {
+        let events: u32 = polls.iter_mut().map(|poll| poll()).sum();
+        idle = if events == 0 { idle + 1 } else { 0 };
+        (0..20).for_each(|_| clock.relax(0));
+    }
+}
+
+/// Every rank of six sends to every other, of which each has two rows at a time: short messages,
+/// some in blocks, and long ones.
+#[test]
+fn every_pair_of_a_job_can_talk_over_three_rows() {
+    let mut job = Job::new(6, Shape::default());
+    let mut clock = job.clock.clone();
+    let mut ranks = job.ranks();
+    for (from, to) in (0..6).flat_map(|from| (0..6).map(move |to| (from, to))).filter(|(a, b)| a != b) {
+        let len = [8, 60, 700][(from + to) % 3];
+        let (data, mut buffer) = (pattern(from as u32, len), vec![0_u8; len]);
+        exchange(&mut ranks, &mut clock, [from, to], TestMessage { data: &data, buffer: &mut buffer });
+        assert_eq!(buffer, data, "from {from} to {to}");
+    }
+    let rows = |rank: &rig::Rank<'_>| {
+        (0..6).filter(|peer| rank.diagnostics().credits(PeerId(*peer)).is_some()).count()
+    };
+    assert!(ranks.iter().all(|rank| rows(rank) <= 3), "as many as there are rows");
+}
+
+/// Sends from one rank of a pair to the other while all serve each other.
+fn exchange(ranks: &mut [rig::Rank<'_>], clock: &mut Clock, pair: [usize; 2], data: TestMessage<'_>) {
+    let (low, high) = (pair[0].min(pair[1]), pair[0].max(pair[1]));
+    let (head, tail) = ranks.split_at_mut(high);
+    let (before, one) = head.split_at_mut(low);
+    let [one, between @ ..] = one else { panic!("a rank") };
+    let [other, after @ ..] = tail else { panic!("a rank") };
+    let (sender, receiver) = if pair[0] == low { (one, other) } else { (other, one) };
+    let worlds = (sender.world(), receiver.world());
+    sender
+        .scope(|sender| {
+            receiver.scope(|receiver| {
+                let mut sending = sender.isend(&worlds.0, data.data, Rank(pair[1] as u32), Tag(1))?;
+                let mut receiving = receiver.irecv(&worlds.1, data.buffer, Rank(pair[0] as u32), Tag(1))?;
+                let mut rest = || {
+                    before.iter_mut().chain(&mut *between).chain(&mut *after).map(|rank| rank.poll(64)).sum()
+                };
+                settle(clock, &mut [&mut || sender.poll(64), &mut || receiver.poll(64), &mut rest]);
+                assert!(sender.test(&mut sending)?.is_some(), "{pair:?}");
+                assert!(receiver.test(&mut receiving)?.is_some(), "{pair:?}");
+                Ok(())
+            })
+        })
+        .unwrap();
+}
+
+/// Sends 8 bytes from a rank to rank 0, which posts nothing.
+fn send_to_first(ranks: &mut [rig::Rank<'_>], clock: &mut Clock, from: usize, data: &[u8]) {
+    let (before, after) = ranks.split_at_mut(from);
+    let [one, after @ ..] = after else { panic!("a rank") };
+    let world = one.world();
+    one.scope(|one| {
+        let mut sending = one.isend(&world, data, Rank(0), Tag(2))?;
+        let mut rest = || before.iter_mut().chain(&mut *after).map(|rank| rank.poll(64)).sum();
+        settle(clock, &mut [&mut || one.poll(64), &mut rest]);
+        assert!(one.test(&mut sending)?.is_some(), "of rank {from}");
+        Ok(())
+    })
+    .unwrap();
+}
+
+/// There are twelve envelopes, of which four are for what the rank sends to itself.
+#[test]
+fn unexpected_messages_outlive_the_contact_of_their_source() {
+    let mut job = Job::new(6, Shape::default());
+    let mut clock = job.clock.clone();
+    let mut ranks = job.ranks();
+    // In turns, so that a peer comes back whose first message is still kept.
+    let order = [1, 2, 3, 4, 5, 1, 2, 3];
+    for (number, from) in order.into_iter().enumerate() {
+        send_to_first(&mut ranks, &mut clock, from, &[number as u8; 8]);
+    }
+    assert_eq!(ranks[0].counters().unexpected_peak, 8);
+    // No envelope is left: what is received now is matched at its sender.
+    let (data, mut buffer) = (pattern(4, 24), [0; 24]);
+    send_and_receive_next(&mut ranks, &mut clock, TestMessage { data: &data, buffer: &mut buffer });
+    assert_eq!(buffer[..], data);
+    let world = ranks[0].world();
+    for (number, from) in order.into_iter().enumerate() {
+        let mut buffer = [0; 8];
+        ranks[0].recv(&world, &mut buffer, Rank(from as u32), Tag(2)).unwrap();
+        assert_eq!(buffer, [number as u8; 8]);
+    }
+    assert_eq!(ranks[0].diagnostics().queue_depths(), (0, 0));
+}
+
+/// Sends from rank 4 to rank 0, which receives it by its tag once it is held back.
+fn send_and_receive_next(ranks: &mut [rig::Rank<'_>], clock: &mut Clock, data: TestMessage<'_>) {
+    let [zero, one, two, three, four, five] = ranks else { panic!("six ranks") };
+    let worlds = (zero.world(), four.world());
+    four.scope(|four| {
+        let mut sending = four.isend(&worlds.1, data.data, Rank(0), Tag(5))?;
+        let mut rest = || one.poll(64) + two.poll(64) + three.poll(64) + five.poll(64);
+        settle(clock, &mut [&mut || four.poll(64), &mut || zero.poll(64), &mut rest]);
+        assert!(four.test(&mut sending)?.is_none(), "there is no envelope");
+        zero.scope(|zero| {
+            let mut receiving = zero.irecv(&worlds.0, data.buffer, Source::Any, Tag(5))?;
+            settle(clock, &mut [&mut || four.poll(64), &mut || zero.poll(64), &mut rest]);
+            assert_eq!(zero.test(&mut receiving)?.map(|status| status.source), Some(Rank(4)));
+            Ok(())
+        })?;
+        assert!(four.test(&mut sending)?.is_some());
+        Ok(())
+    })
+    .unwrap();
+}
+
+/// Four ranks announce long messages to one with rows for two of them, which asks for the data in
+/// another order than they came in.
+#[test]
+fn announced_messages_hold_no_row() {
+    let mut job = Job::new(5, Shape::default());
+    let mut clock = job.clock.clone();
+    let mut ranks = job.ranks();
+    let data: Vec<_> = (0..4).map(|from| pattern(from, 700)).collect();
+    let mut buffers = vec![vec![0_u8; 700]; 4];
+    let [zero, a, b, c, d] = &mut ranks[..] else { panic!("five ranks") };
+    let worlds = [zero.world(), a.world(), b.world(), c.world(), d.world()];
+    let ended = a.scope(|a| {
+        b.scope(|b| {
+            c.scope(|c| {
+                d.scope(|d| {
+                    let mut sending = (
+                        a.isend(&worlds[1], &data[0], Rank(0), Tag(3))?,
+                        b.isend(&worlds[2], &data[1], Rank(0), Tag(3))?,
+                        c.isend(&worlds[3], &data[2], Rank(0), Tag(3))?,
+                        d.isend(&worlds[4], &data[3], Rank(0), Tag(3))?,
+                    );
+                    let others: &mut [&mut dyn FnMut() -> u32] =
+                        &mut [&mut || a.poll(64), &mut || b.poll(64), &mut || c.poll(64), &mut || d.poll(64)];
+                    let mut rest = || others.iter_mut().map(|poll| poll()).sum();
+                    settle(&mut clock, &mut [&mut || zero.poll(64), &mut rest]);
+                    assert_eq!(zero.counters().unexpected_peak, 4, "all are announced");
+                    zero.scope(|zero| {
+                        for (from, buffer) in (1..5).zip(&mut buffers).rev() {
+                            let mut receiving = zero.irecv(&worlds[0], buffer, Rank(from), TagMatch::Any)?;
+                            settle(&mut clock, &mut [&mut || zero.poll(64), &mut rest]);
+                            assert!(zero.test(&mut receiving)?.is_some(), "of rank {from}");
+                        }
+                        Ok(())
+                    })?;
+                    let sent = [
+                        a.test(&mut sending.0)?,
+                        b.test(&mut sending.1)?,
+                        c.test(&mut sending.2)?,
+                        d.test(&mut sending.3)?,
+                    ];
+                    Ok(sent.iter().all(Option::is_some))
+                })
+            })
+        })
+    });
+    assert_eq!((ended, buffers), (Ok(true), data));
+}
+
+#[test]
+fn a_lost_peer_without_a_row_fails_what_waits_for_it() {
+    let mut job = Job::new(5, Shape::default());
+    let (mut clock, dead) = (job.clock.clone(), job.dead.clone());
+    let mut ranks = job.ranks();
+    dead.set(Some(3));
+    let world = ranks[0].world();
+    let (mut buffer, first) = ([0_u8; 8], &mut ranks[0]);
+    first
+        .scope(|first| {
+            let receiving = first.irecv(&world, &mut buffer, Rank(3), Tag(1))?;
+            let sending = first.isend(&world, &[1_u8; 8], Rank(3), Tag(1))?;
+            settle(&mut clock, &mut [&mut || first.poll(64)]);
+            assert_eq!(first.wait(sending).unwrap_err().cause, Cause::PeerDead);
+            assert_eq!(first.wait(receiving).unwrap_err().cause, Cause::PeerDead);
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(first.send(&world, &[1_u8; 8], Rank(3), Tag(1)).unwrap_err().cause, Cause::PeerDead);
+}
