@@ -191,6 +191,9 @@ pub struct SimConfig {
     pub only: Option<Vec<u16>>,
     /// The network; drawn from the seed by [`SimConfig::new`].
     pub network: Network,
+    /// Rows for peers in each rank's storage, where there are fewer than ranks; `None` for a row
+    /// for every rank.
+    pub active: Option<u32>,
     /// The capacity of each rank's storage; drawn from the seed by [`SimConfig::new`].
     pub room: Room,
     /// True if ranks say goodbye when their program is over. Otherwise they serve the others until
@@ -218,12 +221,33 @@ impl SimConfig {
             faults: Profile::default(),
             only: None,
             network: Network::drawn(&mut Random::new(seed, 1)),
+            active: None,
             room: *Random::new(seed, 7).pick(&Room::ALL),
             leave: ranks <= LEAVING_RANKS_MAX,
             stack_bytes: 256 << 10,
             patience_ns: 10_000_000_000,
             record: false,
         }
+    }
+}
+
+/// The fewest rows of a storage with fewer rows than ranks.
+pub const ACTIVE_MIN: u32 = 3;
+
+impl SimConfig {
+    /// Returns true if a run of such a job may have fewer rows than ranks: a rank without a row for
+    /// one that has died is not told.
+    pub const fn may_be_active(ranks: u32, faults: Profile) -> bool {
+        ranks > ACTIVE_MIN && !faults.kills()
+    }
+
+    /// Draws the rows of every rank from the seed: of every other run fewer than ranks.
+    #[must_use]
+    pub fn with_drawn_rows(self) -> Self {
+        let mut random = Random::new(self.seed, 11);
+        let drawn = random.within(ACTIVE_MIN.into(), u64::from(self.ranks.max(ACTIVE_MIN + 1)) - 1) as u32;
+        let has_fewer = Self::may_be_active(self.ranks, self.faults) && random.chance(50);
+        Self { active: has_fewer.then_some(drawn), ..self }
     }
 }
 

@@ -115,7 +115,7 @@ pub mod whatif;
 pub mod workloads;
 mod world;
 
-pub use config::{Network, Profile, SimConfig, Wire};
+pub use config::{ACTIVE_MIN, Network, Profile, SimConfig, Wire};
 pub use faults::{RunFault, VirtualSpan, Ways};
 pub use finding::{Finding, check};
 pub use ledger::{Imbalance, LostCredits, Overfull};

@@ -111,6 +111,10 @@ impl SimConfig {
         let mut line = format!(
             "aldis-sim run --seed {seed} --ranks {ranks} --topology {topology} --wire {wire} --faults {faults}"
         );
+        if Self::may_be_active(*ranks, *faults) {
+            let rows = self.active.map_or("all".into(), |rows| rows.to_string());
+            line += &format!(" --active {rows}");
+        }
         if let Some(only) = &self.only {
             let list: Vec<String> = only.iter().map(u16::to_string).collect();
             let list = if list.is_empty() { "none".into() } else { list.join(",") };

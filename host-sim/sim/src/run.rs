@@ -49,7 +49,8 @@ pub fn simulate_nodes(
     let start = {
         let (world, config) = (world.clone(), config.clone());
         move |node| -> io::Result<SimProgram> {
-            let mut storage = SimStorage::new(config.ranks, config.room).ok_or_else(too_large)?;
+            let mut storage =
+                SimStorage::new(config.ranks, config.active, config.room).ok_or_else(too_large)?;
             let mut types = Box::new(SimTypeTable::new());
             let mut links = match config.wire {
                 Wire::Messages => None,
@@ -64,7 +65,8 @@ pub fn simulate_nodes(
             }))
         }
     };
-    let storage_bytes = SimStorage::new(config.ranks, config.room).ok_or_else(too_large)?.bytes();
+    let storage_bytes =
+        SimStorage::new(config.ranks, config.active, config.room).ok_or_else(too_large)?.bytes();
     let mut programs = (0..config.ranks).map(|node| start(node).map(Some)).collect::<io::Result<Vec<_>>>()?;
     let end = drive(config, &world, &mut programs, start)?;
     drop(programs);

@@ -99,7 +99,8 @@ fn with_fewer_ranks(config: &SimConfig, trials: &mut Trials<'_>) -> Option<SimCo
     let usual = |ranks| SimConfig::new(config.seed, ranks).leave;
     (1..config.ranks).filter(|ranks| is_tried(*ranks, config.ranks)).find_map(|ranks| {
         let leave = if config.leave == usual(config.ranks) { usual(ranks) } else { config.leave };
-        let smaller = SimConfig { ranks, leave, ..config.clone() };
+        let active = config.active.filter(|rows| *rows < ranks);
+        let smaller = SimConfig { ranks, leave, active, ..config.clone() };
         let all = SimConfig { only: None, ..smaller.clone() };
         // Where there are no faults, one of the two says it all.
         let choices = if faults(&smaller) == faults(&all) { vec![smaller] } else { vec![smaller, all] };

@@ -29,7 +29,8 @@ impl Room {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Least, Self::Some, Self::More];
 
-    /// The sizes of a rank of a job of so many; `None` beyond [`RANKS_MAX`].
+    /// The sizes of a rank of a job of so many, with a row for every rank; `None` beyond
+    /// [`RANKS_MAX`].
     ///
     /// The least have one envelope a peer: whatever else is sent to a rank that has not posted its
     /// receive is matched at its sender. (Seed 1011949 of the mixed workload at 14 ranks, with
@@ -81,9 +82,11 @@ pub(crate) struct SimStorage {
 }
 
 impl SimStorage {
-    /// Makes one for a rank of a job of `ranks`; `None` beyond [`RANKS_MAX`].
-    pub(crate) fn new(ranks: u32, room: Room) -> Option<Self> {
+    /// Makes one for a rank of a job of `ranks`, with so many rows for peers, or one for every
+    /// rank; `None` beyond [`RANKS_MAX`].
+    pub(crate) fn new(ranks: u32, active: Option<u32>, room: Room) -> Option<Self> {
         let sizes = room.sizes(ranks)?;
+        let sizes = active.map_or(sizes, |rows| StorageSizes { peers: rows as usize, ..sizes });
         Some(Self { sizes, bytes: Box::new_uninit_slice(sizes.bytes().ok()?) })
     }
 
@@ -106,10 +109,12 @@ mod tests {
     fn every_job_has_a_sound_storage_of_each_room() {
         for ranks in (1..=70).chain([256, 257, RANKS_MAX]) {
             for room in Room::ALL {
-                let mut storage = SimStorage::new(ranks, room).unwrap();
+                let mut storage = SimStorage::new(ranks, None, room).unwrap();
                 assert_eq!(storage.memory().peers(), ranks, "{room:?}");
+                let fewer = SimStorage::new(ranks, Some(3), room).unwrap();
+                assert!(ranks <= 3 || fewer.bytes() < storage.bytes());
             }
         }
-        assert!(SimStorage::new(RANKS_MAX + 1, Room::Least).is_none());
+        assert!(SimStorage::new(RANKS_MAX + 1, None, Room::Least).is_none());
     }
 }

@@ -8,7 +8,8 @@
 //! - none goes in beyond the credits of which its sender can know, and none of its blocks;
 //! - credits are never taken back, and never promise more than the receiver has room for.
 //!
-//! A pair of which one has died is not watched any more: its next life counts from the start.
+//! Numbers and credits of a contact count from its first message. A pair of which one has died is
+//! not watched any more: its next life counts from the start.
 
 use core::fmt;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -99,6 +100,8 @@ struct WatchedLane {
     /// there is none.
     told: Option<CreditLimits>,
     known: Option<CreditLimits>,
+    /// True from the sender's contact to its close.
+    in_contact: bool,
 }
 
 /// Watches all pairs of a job whose ranks have the same room for each other.
@@ -164,6 +167,14 @@ impl JobWatch {
         // The payload alone counts; a label in front of it does not.
         let is_whole = matches!(header.kind, Kind::Eager | Kind::Signed | Kind::Labelled);
         let in_block = is_whole && header.bytes() > INLINE_BYTES as u64;
+        let lane = self.lanes[from as usize].entry(to).or_default();
+        if header.kind == Kind::Close {
+            lane.in_contact = false;
+        } else if header.kind == Kind::Contact && !core::mem::replace(&mut lane.in_contact, true) {
+            (lane.sequence, lane.sent) = (0, CreditLimits::default());
+            lane.told = Some(header.limits);
+            self.lanes[to as usize].entry(from).or_default().arrived = CreditLimits::default();
+        }
         let back = self.lanes[to as usize].entry(from).or_default();
         let (limit, arrived) = (back.known.unwrap_or(self.room), back.arrived);
         let room = self.room;
@@ -197,6 +208,11 @@ impl JobWatch {
             lane.arrived.blocks = lane.arrived.blocks.wrapping_add(1);
         }
         lane.known = Some(letter.header.limits);
+        if letter.header.kind == Kind::Control {
+            // A goodbye ends the contact.
+            lane.in_contact = false;
+            self.lanes[to as usize].entry(from).or_default().in_contact = false;
+        }
     }
 }
 

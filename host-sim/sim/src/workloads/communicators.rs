@@ -280,7 +280,7 @@ impl CommModel {
         let Some(comm) = comm else { return Ok(()) };
         if litter {
             let to = Rank((comm.rank().0 + 1) % comm.size());
-            ep.send(&comm, &[u64::MAX], to, Tag(0))?;
+            super::litter(ep, &comm, to)?;
         }
         free(ep, comm)?;
         match ep.send(&comm, &[0_u8], Rank(0), Tag(0)) {

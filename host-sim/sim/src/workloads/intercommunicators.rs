@@ -62,7 +62,8 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, random: &mut Ra
         let litter = random.chance(30);
         if let Some((between, _)) = between {
             if litter {
-                ep.send(&between, &[u64::MAX], Rank(between.rank().0 % between.remote_size()), Tag(0))?;
+                let to = Rank(between.rank().0 % between.remote_size());
+                super::litter(ep, &between, to)?;
             }
             inter::free(ep, between)?;
         }

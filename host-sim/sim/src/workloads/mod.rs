@@ -24,9 +24,10 @@ mod storm;
 mod typed;
 
 use core::fmt;
+use core::time::Duration;
 
-use aldis_kernel::hal::{Platform, Transport};
-use aldis_kernel::{Endpoint, Status};
+use aldis_kernel::hal::{Cause, Platform, Transport};
+use aldis_kernel::{Comm, Endpoint, Error, Rank, Status, Tag};
 
 use super::random::Random;
 use super::virtual_node::{Outcome, SimEndpoint};
@@ -192,6 +193,17 @@ pub fn mixed<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) 
         }
     }
     Ok(())
+}
+
+/// The time that a message which no rank receives is given, to find a place.
+const LITTER: Duration = Duration::from_micros(200);
+
+/// Sends a message that no rank receives. One that finds no place is withdrawn.
+fn litter<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, comm: &Comm, to: Rank) -> Outcome {
+    match ep.within(LITTER).send(comm, &[u64::MAX], to, Tag(0)) {
+        Err(Error { cause: Cause::TimedOut, .. }) => Ok(()),
+        sent => Ok(sent.map(|_| ())?),
+    }
 }
 
 /// A length that some protocol finds hard, up to a few fragments.

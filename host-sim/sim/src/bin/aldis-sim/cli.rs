@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use aldis_sim::topology;
 use aldis_sim::workloads::{WORKLOADS, Workload};
 use aldis_sim::{
-    FRAME_RANKS_MAX, Network, Profile, RANKS_MAX, Random, Report, SimConfig, Topology, View, Wire, simulate,
+    ACTIVE_MIN, FRAME_RANKS_MAX, Network, Profile, RANKS_MAX, Random, Report, SimConfig, Topology, View,
+    Wire, simulate,
 };
 use clap::{Args, Parser, Subcommand};
 
@@ -152,6 +153,11 @@ pub(crate) struct Job {
     #[arg(long, value_name = "PROFILE", default_value_t = Profile::Swarm)]
     faults: Profile,
 
+    /// Rows of each rank for its peers, where there are fewer than ranks, so that contacts are made
+    /// and closed: a number from 3, or all; each seed draws it if this is left out
+    #[arg(long, value_name = "ROWS", value_parser = rows)]
+    active: Option<RowCount>,
+
     /// A fast network with some room instead of one that is drawn and tight
     #[arg(long)]
     fast: bool,
@@ -191,13 +197,30 @@ impl Job {
         if self.fast {
             config.network = Network::default();
         }
-        config
+        match self.active {
+            Some(RowCount(active)) => SimConfig { active: active.filter(|rows| *rows < ranks), ..config },
+            None => config.with_drawn_rows(),
+        }
     }
 
     /// Runs it once.
     pub(crate) fn simulate(&self, config: &SimConfig) -> io::Result<Report> {
         let (program, seed) = (self.workload.run, config.seed);
         simulate(config, move |endpoint| program(endpoint, seed))
+    }
+}
+
+/// Rows for peers; none is a row for every rank.
+#[derive(Clone, Copy, Debug)]
+struct RowCount(Option<u32>);
+
+fn rows(text: &str) -> Result<RowCount, String> {
+    let number = || text.parse().ok().filter(|rows| *rows >= ACTIVE_MIN);
+    let wrong = || format!("neither a number from {ACTIVE_MIN} nor all");
+    if text == "all" {
+        Ok(RowCount(None))
+    } else {
+        number().map(|rows| RowCount(Some(rows))).ok_or_else(wrong)
     }
 }
 
@@ -335,6 +358,7 @@ mod tests {
             ("aldis-sim run --window 2..1 --svg f mixed", "20..80.5"),
             ("aldis-sim run --window 1..2 mixed", "--svg"),
             ("aldis-sim seeds --minutes x mixed", "a number of minutes"),
+            ("aldis-sim run --active 2 mixed", "from 3"),
             ("aldis-sim seeds --jobs 0 mixed", "--jobs"),
             ("aldis-sim run", "<WORKLOAD>"),
             ("aldis-sim", "seeds"),
