@@ -74,12 +74,13 @@ impl Engine<'_> {
         if !FAST_PATHS {
             return None;
         }
-        let may_come = match peer {
-            Some(peer) => self.peers.among_all(peer).is_some_and(|row| row.is_connected()),
-            None => !self.bereft,
-        };
-        if !may_come || self.matcher.unexpected() > 0 || self.overflowing || self.probing != Handle::default()
-        {
+        // Each by itself: a value for both takes instructions to make and to look at.
+        match peer {
+            Some(peer) if !self.peers.among_all(peer)?.is_connected() => return None,
+            None if self.bereft => return None,
+            _ => {}
+        }
+        if self.matcher.unexpected() > 0 || self.overflowing || self.probing != Handle::default() {
             return None;
         }
         let (handle, request) = self.requests.take()?;
@@ -111,9 +112,12 @@ impl Engine<'_> {
             || self.overflowing
             || self.probing != Handle::default()
             || self.requests.is_full()
-            || !self.peers.among_all(peer).is_some_and(|row| row.is_connected())
         {
             return false;
+        }
+        match self.peers.among_all(peer) {
+            Some(row) if row.is_connected() => {}
+            _ => return false,
         }
         self.armed = ArmedRecv::Armed { key, peer, buffer, elements };
         true

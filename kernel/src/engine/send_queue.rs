@@ -19,7 +19,7 @@ use crate::engine::wire::{HeaderWords, Injected, LaneTurn, Wire, pack, post};
 use crate::memory::buffer::UserBuffer;
 use crate::rank::{Mode, Rank, Status, Tag};
 use crate::tables::comms::SendTarget;
-use crate::tables::peer::Presence;
+use crate::tables::peer::{Peer, Presence};
 use crate::tables::request::{Key, Machine, State};
 
 /// Events that a send without credit looks at before it waits or defers.
@@ -180,14 +180,16 @@ impl Engine<'_> {
         if ACTIVE && self.peers.is_active() {
             sent += self.step_contact(transport, id);
         }
+        if !self.is_connected(id) {
+            return sent;
+        }
         loop {
             if sent >= budget {
                 // More may be left: look again at the next poll.
                 self.schedule(id);
                 return sent;
             }
-            let is_connected = if ACTIVE { self.is_connected(id) } else { self.presence(id).is_ok() };
-            if idle == SendLane::COUNT || !is_connected {
+            if idle == SendLane::COUNT {
                 return sent;
             }
             let turn = match lane {
@@ -197,6 +199,13 @@ impl Engine<'_> {
                 SendLane::Overflow => self.send_overflow(transport, id),
             };
             match turn {
+                // One message has all credits that are due, and mostly there is nothing else.
+                LaneTurn::Sent if matches!(lane, SendLane::Credit) => {
+                    (sent, idle) = (sent + 1, idle + 1);
+                    if self.peers.get(id).is_some_and(Peer::is_quiet) {
+                        return sent;
+                    }
+                }
                 LaneTurn::Sent => (sent, idle) = (sent + 1, 0),
                 LaneTurn::Idle => idle += 1,
                 LaneTurn::Stuck => return sent,

@@ -209,6 +209,14 @@ impl Peer {
         due
     }
 
+    /// Returns true if nothing is to be said to it but credits.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.send_queue.is_empty()
+            && self.rendezvous_queue.is_empty()
+            && self.holder == Holder::NONE
+            && self.seeker == Seeker::NONE
+    }
+
     /// A message of it has left its envelope. Returns true if credits are due to the peer.
     #[inline]
     pub(crate) fn free_envelope(&mut self) -> bool {
