@@ -202,7 +202,7 @@ impl Engine<'_> {
                 // One message has all credits that are due, and mostly there is nothing else.
                 LaneTurn::Sent if matches!(lane, SendLane::Credit) => {
                     (sent, idle) = (sent + 1, idle + 1);
-                    if self.peers.get(id).is_some_and(Peer::is_quiet) {
+                    if FAST_PATHS && self.peers.get(id).is_some_and(Peer::is_quiet) {
                         return sent;
                     }
                 }
