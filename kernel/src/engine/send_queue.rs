@@ -180,7 +180,7 @@ impl Engine<'_> {
         if ACTIVE && self.peers.is_active() {
             sent += self.step_contact(transport, id);
         }
-        if !self.is_connected(id) {
+        if FAST_PATHS && !self.can_flush(id) {
             return sent;
         }
         loop {
@@ -189,7 +189,8 @@ impl Engine<'_> {
                 self.schedule(id);
                 return sent;
             }
-            if idle == SendLane::COUNT {
+            // Without fast paths the look is here, where it is smallest.
+            if idle == SendLane::COUNT || !FAST_PATHS && !self.can_flush(id) {
                 return sent;
             }
             let turn = match lane {
@@ -200,9 +201,9 @@ impl Engine<'_> {
             };
             match turn {
                 // One message has all credits that are due, and mostly there is nothing else.
-                LaneTurn::Sent if matches!(lane, SendLane::Credit) => {
+                LaneTurn::Sent if FAST_PATHS && matches!(lane, SendLane::Credit) => {
                     (sent, idle) = (sent + 1, idle + 1);
-                    if FAST_PATHS && self.peers.get(id).is_some_and(Peer::is_quiet) {
+                    if self.peers.get(id).is_some_and(Peer::is_quiet) {
                         return sent;
                     }
                 }
@@ -212,6 +213,12 @@ impl Engine<'_> {
             }
             lane = lane.next();
         }
+    }
+
+    /// Returns true if what waits for a peer can be sent now.
+    #[inline]
+    fn can_flush(&self, id: PeerId) -> bool {
+        if ACTIVE { self.is_connected(id) } else { self.presence(id).is_ok() }
     }
 
     /// Credits in a message of their own, when no other message has carried them for too long.
