@@ -266,6 +266,8 @@ fn after_a_goodbye_messages_are_still_received_and_waits_end() {
         ranks[1].recv(&worlds[1], &mut buffer, Source::Any, TagMatch::Any).unwrap_err().cause,
         Cause::PeerLeft
     );
+    let text = ranks[1].explain(Rank(0), 5000).unwrap().to_string();
+    assert!(text.contains("protocol rendezvous by fragments: about"), "the ways to it are told: {text}");
 }
 
 #[test]

@@ -49,7 +49,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         let peer = self.engine.comms.peer(&world, rank).map_err(fail)?;
         let memory = bytes.map(|bytes| Memory { start: NonNull::from(bytes).cast(), len: bytes.len() });
         let mapped = memory.map(|memory| self.transport.is_mapped(peer, memory));
-        let row = if ACTIVE && !self.engine.is_connected(peer) {
+        let row = if ACTIVE && self.engine.peers.is_active() && !self.engine.is_connected(peer) {
             // As it would be in a contact, in which a peer grants what this rank does.
             let room = self.engine.room;
             self.engine
