@@ -171,8 +171,12 @@ impl MemifLink {
                 _ => false,
             };
             if !may_pass || start.elapsed() >= ANSWER {
-                let answers_late = matches!(trouble, CardError::NoPeer { .. });
-                return if answers_late { refusal.map_or(Ok(()), Err) } else { Err(trouble.clone()) };
+                // A peer that has refused may have gone since, or be about to refuse again.
+                return match (trouble, refusal) {
+                    (_, Some(refusal)) if may_pass => Err(refusal),
+                    (CardError::NoPeer { .. }, _) => Ok(()),
+                    (trouble, _) => Err(trouble.clone()),
+                };
             }
             let mut socket: Vec<PollFd<'_>> = self
                 .connection
