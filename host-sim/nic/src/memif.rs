@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::time::Instant;
 
 use aldis_drivers::adapters::{ForeignDevice, ForeignNic, ForeignSend};
-use aldis_drivers::memif::MemifError;
+use aldis_drivers::memif::{MemifError, MemifText};
 use aldis_hal::nic::{LinkState, MAC_HEADER_BYTES, Mac, Nic, Offload, TxFrame};
 use aldis_sys::event::{PollFd, PollFlags, PollTimeout, poll};
 use aldis_sys::{Call, CallFailure, Errno};
@@ -26,6 +26,9 @@ use crate::error::CardError;
 const ANSWER: Duration = Duration::from_secs(1);
 /// The pause before a server that answers nothing, or refuses, is asked again.
 const PAUSE_MS: u16 = 100;
+
+/// The refusal of a client whose interface another has, in the words of DPDK.
+const TAKEN: &str = "Already connected";
 
 /// The time after which a peer that has not come to the end of its handshake makes room for
 /// another.
@@ -164,16 +167,20 @@ impl MemifLink {
             let Some(trouble) = &self.trouble else { return Ok(()) };
             let may_pass = match trouble {
                 CardError::NoPeer { .. } | CardError::NoSocket { .. } | CardError::NoServer { .. } => true,
-                CardError::Memif { error: MemifError::Refused(_), .. } => {
-                    refusal = Some(trouble.clone());
-                    true
+                CardError::Memif { error: MemifError::Refused(reason), .. } => {
+                    let has_gone = *reason == MemifText::default();
+                    // A reason is worth more than none.
+                    if refusal.as_ref().is_none_or(|(_, had_gone)| *had_gone && !has_gone) {
+                        refusal = Some((trouble.clone(), has_gone));
+                    }
+                    has_gone || *reason == MemifText::new(TAKEN)
                 }
                 _ => false,
             };
             if !may_pass || start.elapsed() >= ANSWER {
                 // A peer that has refused may have gone since, or be about to refuse again.
                 return match (trouble, refusal) {
-                    (_, Some(refusal)) if may_pass => Err(refusal),
+                    (_, Some((refusal, _))) if may_pass => Err(refusal),
                     (CardError::NoPeer { .. }, _) => Ok(()),
                     (trouble, _) => Err(trouble.clone()),
                 };
@@ -205,7 +212,7 @@ impl MemifLink {
             // A second client: the first one has the interface.
             (Some(_), Some(listener)) => {
                 if let Some(socket) = listener.accept() {
-                    say_end(&socket, "Already connected");
+                    say_end(&socket, TAKEN);
                 }
             }
             (Some(_), None) => {}
