@@ -12,10 +12,7 @@ use core::arch::asm;
 
 use aldis_hal::{Instant, Platform};
 
-use super::{SPINS, Scale, mix};
-
-/// The longest that an idle core waits for an event, roughly, or for its timer.
-const EVENT_NS: u64 = 50_000;
+use super::{NAP_NS, SPINS, Scale, mix, nap_ticks};
 
 /// In CNTV_CTL_EL0: the virtual timer runs, and its interrupt is not masked.
 const TIMER_ON: u64 = 1;
@@ -38,9 +35,9 @@ pub struct GenericTimer {
     scale: Scale,
     seed: u64,
     has_rndr: bool,
-    /// Ticks of a nap, if there is an interrupt that ends it.
-    nap_ticks: Option<u64>,
-    hz: u64,
+    nap_ticks: u64,
+    /// There is an interrupt that ends a nap.
+    naps: bool,
 }
 
 impl GenericTimer {
@@ -62,7 +59,7 @@ impl GenericTimer {
             (control & !EVENT_FIELDS) | EVENTS_ON | (u64::from(event_bit(scale)) << EVENT_BIT_SHIFT);
         // SAFETY: the event stream is the caller's, and only makes `wfe` return.
         unsafe { asm!("msr cntkctl_el1, {}", in(reg) control, options(nomem, nostack, preserves_flags)) };
-        Some(Self { scale, seed, has_rndr: has >> RNDR_SHIFT != 0, nap_ticks: None, hz })
+        Some(Self { scale, seed, has_rndr: has >> RNDR_SHIFT != 0, nap_ticks: nap_ticks(hz), naps: false })
     }
 
     /// Adds naps: while idle the core sleeps for at most 50 us at a time, or until any interrupt is
@@ -74,15 +71,14 @@ impl GenericTimer {
     /// so: the one that wakes the core is never taken. Nothing else uses the timer.
     #[must_use]
     pub const unsafe fn with_naps(mut self) -> Self {
-        let ticks = self.hz.saturating_mul(EVENT_NS) / 1_000_000_000;
-        self.nap_ticks = Some(if ticks == 0 { 1 } else { ticks });
+        self.naps = true;
         self
     }
 }
 
 /// The bit of the count whose changes are the events: the highest that changes often enough.
 fn event_bit(scale: Scale) -> u32 {
-    (1..=EVENT_BIT_MAX).rev().find(|bit| scale.ns(2 << bit) <= EVENT_NS).unwrap_or(0)
+    (1..=EVENT_BIT_MAX).rev().find(|bit| scale.ns(2 << bit) <= NAP_NS).unwrap_or(0)
 }
 
 impl Platform for GenericTimer {
@@ -93,17 +89,20 @@ impl Platform for GenericTimer {
 
     #[inline]
     fn relax(&mut self, idle: u32) {
-        match self.nap_ticks {
-            _ if idle < SPINS => core::hint::spin_loop(),
+        if idle < SPINS {
+            core::hint::spin_loop();
+        } else if self.naps {
+            let ticks = self.nap_ticks;
             // SAFETY: returns at the latest when the timer's interrupt is pending; it is masked, as
             // `with_naps` demands.
-            Some(ticks) => unsafe {
+            unsafe {
                 asm!("msr cntv_tval_el0, {}", "msr cntv_ctl_el0, {}", "isb", "wfi", in(reg) ticks, in(reg) TIMER_ON,
                     options(nomem, nostack, preserves_flags));
-            },
+            }
+        } else {
             // SAFETY: waits until the next event, which the event stream brings soon; changes
             // nothing.
-            None => unsafe { asm!("wfe", options(nomem, nostack, preserves_flags)) },
+            unsafe { asm!("wfe", options(nomem, nostack, preserves_flags)) };
         }
     }
 

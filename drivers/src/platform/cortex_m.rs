@@ -18,7 +18,7 @@ use aldis_hal::mmio::Mmio;
 use aldis_hal::{Instant, Platform};
 
 use super::down_counter::{DownCounter, PERIOD};
-use super::{SPINS, Scale, mix};
+use super::{SPINS, Scale, mix, nap_ticks};
 
 /// Registers: control and status, reload value, current value; interrupt control and state.
 const CONTROL: usize = 0xE000_E010;
@@ -32,9 +32,6 @@ const EXCEPTION: u32 = 0b010;
 /// In [`INTERRUPTS`]: the exception of SysTick is pending; no longer so.
 const IS_PENDING: u32 = 1 << 26;
 const NOT_PENDING: u32 = 1 << 25;
-
-/// The longest that an idle core sleeps.
-const NAP_NS: u64 = 50_000;
 
 /// SysTick as a platform.
 #[derive(Debug)]
@@ -62,7 +59,6 @@ impl SysTick {
         // SAFETY: the addresses are the architecture's; the caller says that they are there and
         // that no other code uses them.
         let register = |address| Some(unsafe { Mmio::new(register(address)?) });
-        let nap_ticks = u64::from(hz).saturating_mul(NAP_NS) / 1_000_000_000;
         let mut this = Self {
             control: register(CONTROL)?,
             reload: register(RELOAD)?,
@@ -71,7 +67,7 @@ impl SysTick {
             counter: Cell::new(DownCounter::new()),
             scale: Scale::of_hz(hz.into())?,
             seed,
-            nap_ticks: nap_ticks.clamp(2, u64::from(PERIOD)) as u32,
+            nap_ticks: nap_ticks(hz.into()).clamp(2, u64::from(PERIOD)) as u32,
             naps: false,
         };
         this.restart(PERIOD);

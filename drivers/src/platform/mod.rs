@@ -53,6 +53,17 @@ pub use scale::Scale;
 #[cfg(any(target_arch = "aarch64", target_arch = "arm", target_arch = "riscv64", target_arch = "x86_64"))]
 const SPINS: u32 = 256;
 
+/// The longest that an idle core sleeps before it asks again, roughly.
+#[cfg(any(target_arch = "aarch64", target_arch = "arm", target_arch = "riscv64", target_arch = "x86_64"))]
+const NAP_NS: u64 = 50_000;
+
+/// Ticks of a nap by a clock of `hz`, at least one.
+#[cfg(any(target_arch = "aarch64", target_arch = "arm", target_arch = "riscv64"))]
+const fn nap_ticks(hz: u64) -> u64 {
+    let ticks = hz.saturating_mul(NAP_NS) / 1_000_000_000;
+    if ticks == 0 { 1 } else { ticks }
+}
+
 /// The seed of a platform that has `bytes` of entropy: each of them counts, however many they are;
 /// none give zero.
 #[must_use]

@@ -13,10 +13,7 @@ use core::arch::asm;
 use aldis_hal::mmio::Mmio;
 use aldis_hal::{Instant, Platform};
 
-use super::{SPINS, Scale, mix};
-
-/// The longest that an idle hart waits.
-const NAP_NS: u64 = 50_000;
+use super::{SPINS, Scale, mix, nap_ticks};
 
 /// In `mie`: the machine timer's interrupt.
 const TIMER: usize = 1 << 7;
@@ -59,8 +56,7 @@ impl Timer {
     /// them so, and the timer of this hart is used by nothing else.
     #[must_use]
     pub unsafe fn with_alarm(mut self, comparison: Mmio<u64>, hz: u64) -> Self {
-        let ticks = hz.saturating_mul(NAP_NS) / 1_000_000_000;
-        self.alarm = Some((comparison, ticks.max(1)));
+        self.alarm = Some((comparison, nap_ticks(hz)));
         // SAFETY: machine mode; what is enabled is never taken, since interrupts are globally off.
         unsafe { asm!("csrs mie, {}", in(reg) TIMER, options(nomem, nostack, preserves_flags)) };
         self

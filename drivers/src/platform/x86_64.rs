@@ -16,7 +16,7 @@ use core::ptr::NonNull;
 use aldis_hal::mmio::Mmio;
 use aldis_hal::{Instant, Platform};
 
-use super::{SPINS, Scale, mix};
+use super::{NAP_NS, SPINS, Scale, mix};
 
 /// Ticks of the PIT in a second.
 const PIT_HZ: u64 = 1_193_182;
@@ -50,8 +50,7 @@ const HAS_RDRAND: u32 = 1 << 30;
 /// 7.3.17.1.
 const RDRAND_TRIES: u32 = 10;
 
-/// The longest that an idle core sleeps, and the time for which its timer is measured.
-const NAP_NS: u64 = 50_000;
+/// The time for which the core's timer is measured.
 const TRIAL_NS: u64 = 1_000_000;
 
 /// Registers of a local APIC, by their offsets: spurious interrupts, and in it that the APIC is on;
