@@ -180,17 +180,13 @@ impl Engine<'_> {
         if ACTIVE && self.peers.is_active() {
             sent += self.step_contact(transport, id);
         }
-        if FAST_PATHS && !self.can_flush(id) {
-            return sent;
-        }
         loop {
             if sent >= budget {
                 // More may be left: look again at the next poll.
                 self.schedule(id);
                 return sent;
             }
-            // Without fast paths the look is here, where it is smallest.
-            if idle == SendLane::COUNT || !FAST_PATHS && !self.can_flush(id) {
+            if idle == SendLane::COUNT || !self.can_flush(id) {
                 return sent;
             }
             let turn = match lane {
