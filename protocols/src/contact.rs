@@ -72,7 +72,7 @@ enum ContactStep {
     Left,
 }
 
-/// One side of a contact. All-zero is none.
+/// A side of a contact. All-zero is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(test, derive(Hash))]

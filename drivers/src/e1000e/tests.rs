@@ -213,7 +213,7 @@ fn a_frame_that_is_not_sent_leaves_its_descriptor() {
 }
 
 #[test]
-fn a_card_takes_frames_to_another_address_once_it_is_told() {
+fn a_card_takes_frames_to_the_address_that_is_set() {
     let device = FakeDevice::new();
     let mut card = card(&device);
     card.set_mac(Mac([2, 4, 6, 8, 10, 12]));

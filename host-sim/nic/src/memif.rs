@@ -170,8 +170,8 @@ impl MemifLink {
                 CardError::Memif { error: MemifError::Refused(reason), .. } => {
                     let has_gone = *reason == MemifText::default();
                     // A reason is worth more than none.
-                    if refusal.as_ref().is_none_or(|(_, had_gone)| *had_gone && !has_gone) {
-                        refusal = Some((trouble.clone(), has_gone));
+                    if refusal.is_none() || !has_gone {
+                        refusal = Some(trouble.clone());
                     }
                     has_gone || *reason == MemifText::new(TAKEN)
                 }
@@ -180,7 +180,7 @@ impl MemifLink {
             if !may_pass || start.elapsed() >= ANSWER {
                 // A peer that has refused may have gone since, or be about to refuse again.
                 return match (trouble, refusal) {
-                    (_, Some((refusal, _))) if may_pass => Err(refusal),
+                    (_, Some(refusal)) if may_pass => Err(refusal),
                     (CardError::NoPeer { .. }, _) => Ok(()),
                     (trouble, _) => Err(trouble.clone()),
                 };

@@ -15,6 +15,7 @@ use aldis_linux::coll_rules::{self, Question, RuleFile};
 use aldis_linux::ethernet::{CARD_VARIABLE, CardsChoice};
 use aldis_linux::shape::{NODE_RANKS_MAX, NodePlan};
 use aldis_linux::{arena, job, transport};
+use aldis_nic::CARD_KINDS;
 
 /// The flag that asks for what collectives there are.
 pub const LIST_ALGORITHMS: &str = "list_algorithms";
@@ -286,7 +287,7 @@ impl Options {
             ));
         }
         if let Some(text) = self.card_fault() {
-            return Err(text.into());
+            return Err(text);
         }
         let crowd = shares.iter().map(|share| share.ranks).max().filter(|_| self.uses_tcp(&shares));
         if let Some(text) = crowd.and_then(|ranks| self.tcp.contradiction(ranks)) {
@@ -296,20 +297,18 @@ impl Options {
     }
 
     /// The reason why these options choose no card, if they contradict each other.
-    fn card_fault(&self) -> Option<&'static str> {
+    fn card_fault(&self) -> Option<String> {
         let takes_card = matches!(self.transport, TransportName::Ethernet | TransportName::ShmEthernet);
         let has_card = self.nic.is_some();
         let has_any = has_card || self.others.iter().any(|part| part.nic.is_some());
-        match takes_card {
-            true if !has_card => Some(
-                "--transport ethernet needs a card: --nic packet:IF, xdp:IF, tap:IF, memif:PATH or pci:ADDRESS; \
-                 `aldis-nic list` lists them",
-            ),
-            false if has_any => Some(
-                "--nic (or ALDIS_NIC) is for --transport ethernet and shm-ethernet; give one of them too",
-            ),
-            _ => None,
+        if takes_card && !has_card {
+            return Some(format!(
+                "--transport ethernet needs a card: --nic {CARD_KINDS}; `aldis-nic list` lists them"
+            ));
         }
+        (!takes_card && has_any).then(|| {
+            "--nic (or ALDIS_NIC) is for --transport ethernet and shm-ethernet; give one of them too".into()
+        })
     }
 
     /// Returns true if any two ranks of these hosts exchange messages over TCP.

@@ -78,7 +78,7 @@ fn a_card_is_a_processs_once_vfio_pci_has_it() {
 }
 
 #[test]
-fn a_card_without_an_iommu_or_a_driver_is_told_with_what_to_do() {
+fn a_card_without_an_iommu_or_a_driver_is_refused_with_the_remedy() {
     let folder = ScratchFolder::new("pci-told");
     let folder = folder.path();
     device(folder, NIC, ["0x1af4", "0x1041", "0x020000"]);

@@ -76,7 +76,7 @@ struct RankFigures {
 
 /// A row: what is compared, of messages and of raw frames, and the ratio.
 struct NicRow {
-    what: String,
+    what: &'static str,
     unit: &'static str,
     message: f64,
     raw: f64,
@@ -116,7 +116,7 @@ impl NicBench {
                 }
                 table.row([
                     ends.name.clone(),
-                    row.what,
+                    row.what.into(),
                     row.unit.into(),
                     format!("{:.2}", row.message),
                     format!("{:.2}", row.raw),
@@ -187,7 +187,7 @@ impl NicBench {
         let (raw_trips, raw_again) = (short.round_trip_ns, again.round_trip_ns);
         let bandwidth = long.gigabits_per_second.max(long_again.gigabits_per_second);
         let us = |ns: f64| ns / 1e3;
-        let row = |what: &str, unit, message, raw, aim| NicRow { what: what.into(), unit, message, raw, aim };
+        let row = |what, unit, message, raw, aim| NicRow { what, unit, message, raw, aim };
         Ok([
             row(
                 "round trip, median",
