@@ -16,6 +16,7 @@
 //! | [`platform`] | clock, idle policy, entropy, and the note of what a rank is doing |
 //! | [`mmio`], [`memory`] | device registers and memory that a device reads or writes |
 //! | [`copy`](mod@copy) | copying bytes: no way to panic, no slow way |
+//! | [`crc`] | the processor's instruction for CRC-32C, where it has one |
 //! | [`id`], [`time`], [`cause`] | value types that all crates share |
 //!
 //! Invariants: no heap, no `std`, nothing here blocks, and no type names a driver or a protocol.
@@ -31,6 +32,7 @@ mod fmt;
 pub mod caps;
 pub mod cause;
 pub mod copy;
+pub mod crc;
 pub mod id;
 pub mod memory;
 pub mod mmio;
