@@ -76,7 +76,7 @@ mod rtt;
 #[cfg(test)]
 mod tests;
 
-pub use config::{DeliveryOrder, FRAMES_PER_ACK, LinkConfig, WINDOW_MAX};
+pub use config::{DeliveryOrder, FRAMES_PER_ACK_MAX, LinkConfig, WINDOW_MAX};
 pub use crc::{Crc32c, crc32c};
 pub use frame::{FRAME_BYTES, Frame, FrameKind, open, seal};
 pub use link::{FrameFate, Link, LinkCounters, LinkEnds, Taken, Transmit};

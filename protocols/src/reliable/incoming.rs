@@ -3,7 +3,7 @@
 use aldis_hal::Instant;
 use aldis_hal::cause::Malformed;
 
-use super::config::{DeliveryOrder, FRAMES_PER_ACK};
+use super::config::DeliveryOrder;
 use super::outgoing::ahead;
 use super::{FrameFate, LinkConfig};
 use crate::sabotage::{Defect, planted};
@@ -52,9 +52,15 @@ impl IncomingFrames {
         if ahead(sequence, self.limit) >= 0 { Err(Malformed::Credit) } else { Ok(()) }
     }
 
-    /// Takes a checked number in.
+    /// Takes a checked number in, of a peer with this window.
     #[inline]
-    pub(super) fn take(&mut self, config: &LinkConfig, sequence: u32, now: Instant) -> FrameFate {
+    pub(super) fn take(
+        &mut self,
+        config: &LinkConfig,
+        sequence: u32,
+        peer_window: u8,
+        now: Instant,
+    ) -> FrameFate {
         let offset = ahead(sequence, self.expected);
         let bit = u32::try_from(offset).ok().and_then(|offset| 1u64.checked_shl(offset)).unwrap_or(0);
         if bit == 0 || self.arrived & bit != 0 {
@@ -72,8 +78,10 @@ impl IncomingFrames {
             DeliveryOrder::Unordered => self.advance(self.arrived.trailing_ones()),
         }
         self.unacknowledged = self.unacknowledged.saturating_add(1);
-        self.due |=
-            gap || self.arrived != 0 || self.unacknowledged >= FRAMES_PER_ACK || config.ack_delay_ns == 0;
+        self.due |= gap
+            || self.arrived != 0
+            || self.unacknowledged >= config.frames_per_ack(peer_window)
+            || config.ack_delay_ns == 0;
         if !self.due && !planted(Defect::NoDelayTimer) {
             self.delay.start(now, config.ack_delay_ns);
         }
@@ -154,12 +162,16 @@ mod tests {
     const NOW: Instant = Instant(50);
 
     fn take(incoming: &mut IncomingFrames, index: u32) -> FrameFate {
-        incoming.take(&CONFIG, FIRST.wrapping_add(index), NOW)
+        incoming.take(&CONFIG, FIRST.wrapping_add(index), CONFIG.window, NOW)
     }
 
     #[test]
-    fn the_second_frame_is_acknowledged_at_once_and_the_first_after_a_delay() {
+    fn half_a_window_is_acknowledged_at_once_and_less_after_a_delay() {
+        const PEER_WINDOW: u8 = 4;
         let mut incoming = IncomingFrames::new(FIRST, CONFIG.window);
+        let take = |incoming: &mut IncomingFrames, index| {
+            incoming.take(&CONFIG, FIRST.wrapping_add(index), PEER_WINDOW, NOW)
+        };
         for index in [0, 2] {
             assert_eq!(take(&mut incoming, index), FrameFate::Deliver);
             assert!(!incoming.due);
@@ -170,7 +182,7 @@ mod tests {
             assert!(!incoming.due && incoming.delay.at().is_none());
         }
         let hasty = LinkConfig { ack_delay_ns: 0, ..CONFIG };
-        assert_eq!(incoming.take(&hasty, FIRST.wrapping_add(4), NOW), FrameFate::Deliver);
+        assert_eq!(incoming.take(&hasty, FIRST.wrapping_add(4), PEER_WINDOW, NOW), FrameFate::Deliver);
         assert!(incoming.due);
     }
 

@@ -270,7 +270,7 @@ impl Link {
         self.outgoing.raise(frame.limit.get());
         self.heard(config, now);
         let fate = match kind {
-            FrameKind::Data => self.incoming.take(config, sequence, now),
+            FrameKind::Data => self.incoming.take(config, sequence, self.outgoing.peer_window, now),
             _ => FrameFate::None,
         };
         self.incoming.due |= kind == FrameKind::Probe;

@@ -62,7 +62,7 @@ pub(super) struct OutgoingFrames {
     /// Arrivals since `congestion` has last grown by one.
     growth: u8,
     /// Most that the peer ever grants ahead of what it has.
-    peer_window: u8,
+    pub(super) peer_window: u8,
     /// A payload could not be queued for want of the peer's limit.
     pub(super) blocked: bool,
     /// The first frame that was just found lost is sent whatever is in flight (RFC 6675, 5, 4.3).
