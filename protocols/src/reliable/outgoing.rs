@@ -61,6 +61,8 @@ pub(super) struct OutgoingFrames {
     threshold: u8,
     /// Arrivals since `congestion` has last grown by one.
     growth: u8,
+    /// `congestion` and `threshold` before a time-out that may have been early; zero: there was none.
+    before: [u8; 2],
     /// Most that the peer ever grants ahead of what it has.
     pub(super) peer_window: u8,
     /// A payload could not be queued for want of the peer's limit.
@@ -89,6 +91,7 @@ impl OutgoingFrames {
             congestion: if peer_window == 0 { 0 } else { INITIAL_WINDOW },
             threshold: if peer_window == 0 { 0 } else { super::WINDOW_MAX },
             growth: 0,
+            before: [0; 2],
             peer_window,
             blocked: false,
             urgent: false,
@@ -216,6 +219,7 @@ impl OutgoingFrames {
         self.acked |= news;
         self.lost &= !news;
         self.urgent &= self.lost != 0;
+        self.take_back(news);
         self.grow(config, news.count_ones());
         let released = self.release();
         self.detect();
@@ -286,7 +290,7 @@ impl OutgoingFrames {
             return;
         }
         if ahead(self.base, self.recovery) >= 0 {
-            self.halve();
+            self.halve(self.in_flight().count_ones() as u8);
             self.congestion = self.threshold;
             self.urgent = true;
         }
@@ -294,17 +298,31 @@ impl OutgoingFrames {
     }
 
     #[inline]
-    fn halve(&mut self) {
-        let flight = self.in_flight().count_ones() as u8;
-        self.threshold = (flight / 2).max(THRESHOLD_MIN);
+    fn halve(&mut self, window: u8) {
+        self.threshold = (window / 2).max(THRESHOLD_MIN);
         self.growth = 0;
         self.recovery = self.fresh;
     }
 
+    /// Takes a time-out back that was early, as one is whose peer did not answer because it
+    /// computed: something has arrived that was not sent again. What is in flight is not lost then,
+    /// and the windows are what they were (after RFC 5682).
+    #[inline]
+    fn take_back(&mut self, news: u64) {
+        let [congestion, threshold] = core::mem::take(&mut self.before);
+        if congestion != 0 && news & !self.retried != 0 {
+            (self.congestion, self.threshold, self.lost) = (congestion, threshold, 0);
+        }
+    }
+
     /// The time-out has passed: all in flight is lost, the window is one frame, the next time-out
-    /// twice as long.
+    /// twice as long. Half the window is reached fast again, and not half of what was in flight (as
+    /// RFC 5681 has it): of a rank that waits for one that computes that is a frame or two.
     pub(super) fn expire(&mut self) {
-        self.halve();
+        if self.before == [0; 2] {
+            self.before = [self.congestion, self.threshold];
+        }
+        self.halve(self.congestion);
         self.congestion = if planted(Defect::NoCongestionWindow) { super::WINDOW_MAX } else { 1 };
         if !planted(Defect::NoBackOff) {
             self.rtt.back_off();

@@ -100,12 +100,12 @@ fn a_time_out_starts_over_with_one_frame_and_repeats_in_order() {
     let mut outgoing = started();
     acknowledge(&mut outgoing, 0, 0b10);
     outgoing.expire();
-    assert_eq!((outgoing.congestion, outgoing.threshold), (1, 4), "of nine in flight");
+    assert_eq!((outgoing.congestion, outgoing.threshold), (1, 5), "of a window of eleven");
     assert_eq!(outgoing.due(), Some((FIRST, true)));
     assert_eq!(send(&mut outgoing), 1);
     acknowledge(&mut outgoing, 1, 0b1);
     assert_eq!(outgoing.due(), Some((FIRST.wrapping_add(1), true)));
-    assert_eq!(send(&mut outgoing), 2, "the second has arrived meanwhile");
+    assert_eq!(send(&mut outgoing), 2, "the third has arrived before");
 }
 
 #[test]
@@ -119,4 +119,25 @@ fn the_timer_runs_while_anything_is_in_flight() {
     assert_eq!(outgoing.timeout.at(), at, "it runs from the oldest frame on");
     acknowledge(&mut outgoing, 11, 0);
     assert_eq!((outgoing.timeout.at(), outgoing.in_flight()), (None, 0));
+}
+
+#[test]
+fn a_time_out_is_taken_back_if_more_had_arrived_than_went_again() {
+    let mut outgoing = started();
+    (outgoing.congestion, outgoing.threshold) = (50, 40);
+    // The peer computes for two time-outs, and tells of what it had taken in before.
+    for _ in 0..2 {
+        outgoing.expire();
+        assert_eq!((outgoing.congestion, outgoing.threshold > 1, send(&mut outgoing)), (1, true, 1));
+    }
+    acknowledge(&mut outgoing, 7, 0);
+    assert_eq!((outgoing.congestion, outgoing.threshold, outgoing.lost), (50, 40, 0));
+    assert_eq!(outgoing.in_flight().count_ones(), 3, "the rest is on its way");
+    assert!(outgoing.timeout.at().is_some());
+    // What went again alone has arrived: the rest was lost.
+    outgoing.expire();
+    assert_eq!(send(&mut outgoing), 1);
+    acknowledge(&mut outgoing, 8, 0);
+    assert_eq!((outgoing.congestion, outgoing.threshold), (2, 25));
+    assert_eq!(outgoing.lost.count_ones(), 2);
 }
