@@ -62,7 +62,8 @@
 //! `handle_timeout(now)` every timer lies after `now`.
 //!
 //! Sources: RFC 6298 (time-outs, with Karn's rule), RFC 5681 and 6928 (congestion window), RFC 6675
-//! (losses seen in the bitmap), RFC 9000 (connections named by their receiver).
+//! (losses seen in the bitmap), RFC 5682 (time-outs that were early, as those of a rank are that
+//! waits for one that computes), RFC 9000 (connections named by their receiver).
 //!
 //! Deliberately absent: pacing by time, and fragmentation.
 

@@ -61,7 +61,7 @@ pub(super) struct OutgoingFrames {
     threshold: u8,
     /// Arrivals since `congestion` has last grown by one.
     growth: u8,
-    /// `congestion` and `threshold` before a time-out that may have been early; zero: there was none.
+    /// `congestion` and `threshold` before a time-out that may have been early; zero: none was.
     before: [u8; 2],
     /// Most that the peer ever grants ahead of what it has.
     pub(super) peer_window: u8,
