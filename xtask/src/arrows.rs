@@ -74,6 +74,7 @@ const HOUSE: &[Floor] = &[
             "aldis-kernel",
             "aldis-coll",
             "aldis-sys",
+            "aldis-nic",
             "aldis-linux",
         ],
     ),

@@ -9,6 +9,7 @@ use crate::error::CardError;
 use crate::interface::{InterfaceNic, InterfaceTx};
 use crate::memif::{MemifNic, MemifTx};
 use crate::pci::{PciNic, PciRx, PciTx};
+use crate::watch::{CardCounters, CardWatch};
 use crate::xdp::{XdpNic, XdpTx};
 
 /// The frames that a card takes, of those to its address or to all stations.
@@ -34,9 +35,16 @@ impl FrameKind {
     }
 }
 
+/// A card of any kind, whose frames are counted and, if the choice says so, captured.
+#[derive(Debug)]
+pub struct CardNic {
+    device: CardDevice,
+    watch: CardWatch,
+}
+
 /// A card of any kind.
 #[derive(Debug)]
-pub enum CardNic {
+enum CardDevice {
     /// An interface of this machine.
     Interface(InterfaceNic),
     /// An interface of this machine, by memory that is shared with the system.
@@ -54,16 +62,29 @@ impl CardNic {
     ///
     /// # Errors
     /// The causes that [`CardError`] names: no such interface or socket, one that is down, no
-    /// permission, a TAP, a queue, a memif or a device that another process has.
+    /// permission, a TAP, a queue, a memif or a device that another process has; a file for
+    /// captured frames that cannot be written.
     pub fn open(choice: &CardChoice, mac: Mac, kind: FrameKind) -> Result<Self, CardError> {
-        match choice.kind {
+        let watch = CardWatch::open(choice)?;
+        let device = match choice.kind {
             CardKind::Packet | CardKind::Tap => {
-                InterfaceNic::open(choice, mac, Some(kind.ethertype())).map(Self::Interface)
+                CardDevice::Interface(InterfaceNic::open(choice, mac, Some(kind.ethertype()))?)
             }
-            CardKind::Xdp => XdpNic::open(choice, mac, kind).map(|card| Self::Xdp(Box::new(card))),
-            CardKind::Memif => MemifNic::open(choice, mac).map(Self::Memif),
-            CardKind::Pci => PciNic::open(choice).map(|card| Self::Pci(Box::new(card))),
-        }
+            CardKind::Xdp => CardDevice::Xdp(Box::new(XdpNic::open(choice, mac, kind)?)),
+            CardKind::Memif => CardDevice::Memif(MemifNic::open(choice, mac)?),
+            CardKind::Pci => CardDevice::Pci(Box::new(PciNic::open(choice)?)),
+        };
+        Ok(Self { device, watch })
+    }
+
+    /// Returns the counters.
+    pub const fn counters(&self) -> &CardCounters {
+        &self.watch.counters
+    }
+
+    /// The reason why frames are captured no more, if the file takes no more.
+    pub fn capture_failure(&self) -> Option<&CardError> {
+        self.watch.failure()
     }
 
     /// Notes that other ranks of this machine are on the same interface, where there is one.
@@ -71,10 +92,10 @@ impl CardNic {
     /// # Errors
     /// [`CardError::System`].
     pub fn share(&mut self) -> Result<(), CardError> {
-        match self {
-            Self::Interface(card) => card.share(),
+        match &mut self.device {
+            CardDevice::Interface(card) => card.share(),
             // A queue or a device has one rank, and an interface one program.
-            Self::Xdp(_) | Self::Memif(_) | Self::Pci(_) => Ok(()),
+            CardDevice::Xdp(_) | CardDevice::Memif(_) | CardDevice::Pci(_) => Ok(()),
         }
     }
 
@@ -83,8 +104,8 @@ impl CardNic {
     /// # Errors
     /// [`CardError::Pci`] for one that cannot.
     pub(crate) fn set_mac(&mut self, mac: Mac) -> Result<(), CardError> {
-        match self {
-            Self::Pci(card) if card.mac() != mac => card.set_mac(mac),
+        match &mut self.device {
+            CardDevice::Pci(card) if card.mac() != mac => card.set_mac(mac),
             _ => Ok(()),
         }
     }
@@ -92,58 +113,58 @@ impl CardNic {
     /// Looks at the card: whether frames pass, and if not, why. One that has been made anew is
     /// taken up again.
     pub fn probe(&mut self) -> Option<&CardError> {
-        match self {
-            Self::Interface(card) => card.probe(),
-            Self::Xdp(card) => card.probe(),
-            Self::Memif(card) => card.probe(),
-            Self::Pci(card) => card.probe(),
+        match &mut self.device {
+            CardDevice::Interface(card) => card.probe(),
+            CardDevice::Xdp(card) => card.probe(),
+            CardDevice::Memif(card) => card.probe(),
+            CardDevice::Pci(card) => card.probe(),
         }
     }
 
     /// The trouble that was found last.
     pub const fn trouble(&self) -> Option<&CardError> {
-        match self {
-            Self::Interface(card) => card.trouble(),
-            Self::Xdp(card) => card.trouble(),
-            Self::Memif(card) => card.trouble(),
-            Self::Pci(card) => card.trouble(),
+        match &self.device {
+            CardDevice::Interface(card) => card.trouble(),
+            CardDevice::Xdp(card) => card.trouble(),
+            CardDevice::Memif(card) => card.trouble(),
+            CardDevice::Pci(card) => card.trouble(),
         }
     }
 
     /// The choice by which it was opened.
     pub const fn choice(&self) -> &CardChoice {
-        match self {
-            Self::Interface(card) => card.choice(),
-            Self::Xdp(card) => card.choice(),
-            Self::Memif(card) => card.choice(),
-            Self::Pci(card) => card.choice(),
+        match &self.device {
+            CardDevice::Interface(card) => card.choice(),
+            CardDevice::Xdp(card) => card.choice(),
+            CardDevice::Memif(card) => card.choice(),
+            CardDevice::Pci(card) => card.choice(),
         }
     }
 
     /// The number of its interface, if it is one of this machine's.
     pub const fn index(&self) -> Option<u32> {
-        match self {
-            Self::Interface(card) => Some(card.index()),
-            Self::Xdp(card) => Some(card.index()),
-            Self::Memif(_) | Self::Pci(_) => None,
+        match &self.device {
+            CardDevice::Interface(card) => Some(card.index()),
+            CardDevice::Xdp(card) => Some(card.index()),
+            CardDevice::Memif(_) | CardDevice::Pci(_) => None,
         }
     }
 
     /// The way by which its frames come, of one that has several.
     pub const fn manner(&self) -> Option<&'static str> {
-        match self {
-            Self::Xdp(card) => Some(card.manner()),
-            Self::Pci(card) => Some(card.manner()),
-            Self::Interface(_) | Self::Memif(_) => None,
+        match &self.device {
+            CardDevice::Xdp(card) => Some(card.manner()),
+            CardDevice::Pci(card) => Some(card.manner()),
+            CardDevice::Interface(_) | CardDevice::Memif(_) => None,
         }
     }
 
     /// A file that can be read when a frame has come, if the card has one: it is polled otherwise.
     pub fn bell(&self) -> Option<BorrowedFd<'_>> {
-        match self {
-            Self::Interface(card) => Some(card.as_fd()),
-            Self::Xdp(card) => Some(card.as_fd()),
-            Self::Memif(_) | Self::Pci(_) => None,
+        match &self.device {
+            CardDevice::Interface(card) => Some(card.as_fd()),
+            CardDevice::Xdp(card) => Some(card.as_fd()),
+            CardDevice::Memif(_) | CardDevice::Pci(_) => None,
         }
     }
 }
@@ -168,7 +189,14 @@ impl RxFrame for CardRx<'_> {
 
 /// A frame to be sent.
 #[derive(Debug)]
-pub enum CardTx<'a> {
+pub struct CardTx<'a> {
+    frame: DeviceTx<'a>,
+    watch: &'a mut CardWatch,
+}
+
+/// A frame to be sent.
+#[derive(Debug)]
+enum DeviceTx<'a> {
     /// By an interface.
     Interface(InterfaceTx<'a>),
     /// By memory that is shared with the system.
@@ -181,6 +209,22 @@ pub enum CardTx<'a> {
 
 impl TxFrame for CardTx<'_> {
     fn bytes(&mut self) -> &mut [u8] {
+        self.frame.bytes()
+    }
+
+    fn send(mut self) {
+        self.watch.sent(self.frame.bytes());
+        match self.frame {
+            DeviceTx::Interface(frame) => frame.send(),
+            DeviceTx::Xdp(frame) => frame.send(),
+            DeviceTx::Memif(frame) => frame.send(),
+            DeviceTx::Pci(frame) => frame.send(),
+        }
+    }
+}
+
+impl DeviceTx<'_> {
+    fn bytes(&mut self) -> &mut [u8] {
         match self {
             Self::Interface(frame) => frame.bytes(),
             Self::Xdp(frame) => frame.bytes(),
@@ -188,21 +232,9 @@ impl TxFrame for CardTx<'_> {
             Self::Pci(frame) => frame.bytes(),
         }
     }
-
-    fn send(self) {
-        match self {
-            Self::Interface(frame) => frame.send(),
-            Self::Xdp(frame) => frame.send(),
-            Self::Memif(frame) => frame.send(),
-            Self::Pci(frame) => frame.send(),
-        }
-    }
 }
 
-impl Nic for CardNic {
-    type Rx<'a> = CardRx<'a>;
-    type Tx<'a> = CardTx<'a>;
-
+impl CardDevice {
     fn receive(&mut self) -> Option<CardRx<'_>> {
         match self {
             Self::Interface(card) => card.receive().map(CardRx::Bytes),
@@ -212,39 +244,63 @@ impl Nic for CardNic {
         }
     }
 
-    fn transmit(&mut self, len: usize) -> Option<CardTx<'_>> {
+    fn transmit(&mut self, len: usize) -> Option<DeviceTx<'_>> {
         match self {
-            Self::Interface(card) => card.transmit(len).map(CardTx::Interface),
-            Self::Xdp(card) => card.transmit(len).map(CardTx::Xdp),
-            Self::Memif(card) => card.transmit(len).map(CardTx::Memif),
-            Self::Pci(card) => card.transmit(len).map(CardTx::Pci),
+            Self::Interface(card) => card.transmit(len).map(DeviceTx::Interface),
+            Self::Xdp(card) => card.transmit(len).map(DeviceTx::Xdp),
+            Self::Memif(card) => card.transmit(len).map(DeviceTx::Memif),
+            Self::Pci(card) => card.transmit(len).map(DeviceTx::Pci),
         }
+    }
+}
+
+impl Nic for CardNic {
+    type Rx<'a> = CardRx<'a>;
+    type Tx<'a> = CardTx<'a>;
+
+    fn receive(&mut self) -> Option<CardRx<'_>> {
+        let Self { device, watch } = self;
+        let Some(frame) = device.receive() else {
+            watch.rest();
+            return None;
+        };
+        watch.received(frame.bytes());
+        Some(frame)
+    }
+
+    fn transmit(&mut self, len: usize) -> Option<CardTx<'_>> {
+        let Self { device, watch } = self;
+        let Some(frame) = device.transmit(len) else {
+            watch.counters.no_room += 1;
+            return None;
+        };
+        Some(CardTx { frame, watch })
     }
 
     fn mtu(&self) -> usize {
-        match self {
-            Self::Interface(card) => card.mtu(),
-            Self::Xdp(card) => card.mtu(),
-            Self::Memif(card) => card.mtu(),
-            Self::Pci(card) => card.mtu(),
+        match &self.device {
+            CardDevice::Interface(card) => card.mtu(),
+            CardDevice::Xdp(card) => card.mtu(),
+            CardDevice::Memif(card) => card.mtu(),
+            CardDevice::Pci(card) => card.mtu(),
         }
     }
 
     fn mac(&self) -> Mac {
-        match self {
-            Self::Interface(card) => card.mac(),
-            Self::Xdp(card) => card.mac(),
-            Self::Memif(card) => card.mac(),
-            Self::Pci(card) => card.mac(),
+        match &self.device {
+            CardDevice::Interface(card) => card.mac(),
+            CardDevice::Xdp(card) => card.mac(),
+            CardDevice::Memif(card) => card.mac(),
+            CardDevice::Pci(card) => card.mac(),
         }
     }
 
     fn link(&self) -> LinkState {
-        match self {
-            Self::Interface(card) => card.link(),
-            Self::Xdp(card) => card.link(),
-            Self::Memif(card) => card.link(),
-            Self::Pci(card) => card.link(),
+        match &self.device {
+            CardDevice::Interface(card) => card.link(),
+            CardDevice::Xdp(card) => card.link(),
+            CardDevice::Memif(card) => card.link(),
+            CardDevice::Pci(card) => card.link(),
         }
     }
 }

@@ -162,6 +162,15 @@ impl RankNic {
         }
     }
 
+    /// The cards.
+    pub fn cards(&self) -> impl Iterator<Item = &CardNic> {
+        let (first, second) = match self {
+            Self::Single(card) => (card, None),
+            Self::Bonded(pair) => (pair.nic.first(), Some(pair.nic.second())),
+        };
+        core::iter::once(first).chain(second)
+    }
+
     /// A file that can be read when a frame has come, if the cards have one: they are polled
     /// otherwise.
     pub fn bell(&self) -> Option<BorrowedFd<'_>> {

@@ -111,7 +111,7 @@ impl XdpChoice {
             _ => {
                 return Err(format!(
                     "{word:?} says nothing of AF_XDP; it is native, generic, zerocopy, copy, queue=NUMBER, \
-                     udp, auth, mac=interface or patience=SECONDS"
+                     udp, auth, mac=interface, patience=SECONDS, pcap=PATH or counters"
                 ));
             }
         }
@@ -153,6 +153,7 @@ const SECRET_BYTES: usize = 24;
 /// packet:eth0,udp              in UDP over IPv4
 /// packet:eth0,auth             with a tag by the job's key on each frame
 /// packet:eth0,patience=5       lost if eth0 is down for 5 seconds; 60 if not given
+/// packet:eth0,pcap=/tmp/%r.pcap,counters  each frame in a file, and how many they were at the end
 /// xdp:eth0                     frames of eth0's queue 0, by memory that is shared with the system
 /// xdp:eth0,queue=1,zerocopy    of queue 1, and only if the driver copies no frames
 /// xdp:eth0,generic,copy        behind the driver, if it cannot do more
@@ -178,6 +179,10 @@ pub struct CardChoice {
     pub is_authenticated: bool,
     /// The seconds for which the interface may be down or gone, if they are chosen.
     pub patience_s: Option<NonZeroU32>,
+    /// The path of a file for all frames, if they are to be captured.
+    pub capture: Option<String>,
+    /// True if the counters are told at the end.
+    pub has_counters: bool,
     /// The part that only AF_XDP has.
     pub xdp: XdpChoice,
     /// The part that only a memif has.
@@ -200,6 +205,8 @@ impl CardChoice {
             is_udp: false,
             is_authenticated: false,
             patience_s: None,
+            capture: None,
+            has_counters: false,
             xdp: XdpChoice::DEFAULT,
             memif: MemifChoice::DEFAULT,
         }
@@ -212,8 +219,10 @@ impl CardChoice {
             MemifId::Rank => MemifId::Number(rank),
             number @ MemifId::Number(_) => number,
         };
+        let named = |text: &String| text.replace(RANK_MARK, &rank.to_string());
         Self {
-            interface: self.interface.replace(RANK_MARK, &rank.to_string()),
+            interface: named(&self.interface),
+            capture: self.capture.as_ref().map(named),
             memif: MemifChoice { id, ..self.memif.clone() },
             ..self.clone()
         }
@@ -225,7 +234,12 @@ impl CardChoice {
             self.patience_s = Some(seconds);
             return Ok(());
         }
+        if let Some(path) = word.strip_prefix("pcap=").filter(|path| !path.is_empty()) {
+            self.capture = Some(path.into());
+            return Ok(());
+        }
         match (word, self.kind) {
+            ("counters", _) => self.has_counters = true,
             ("udp", _) => self.is_udp = true,
             ("auth", _) => self.is_authenticated = true,
             ("mac=interface", CardKind::Packet | CardKind::Xdp) => self.has_interface_mac = true,
@@ -239,7 +253,8 @@ impl CardChoice {
             (word, CardKind::Memif) => return self.memif.take(word),
             (word, _) => {
                 return Err(format!(
-                    "{word:?} says nothing of a card; it is udp, auth, mac=interface or patience=SECONDS"
+                    "{word:?} says nothing of a card; it is udp, auth, mac=interface, patience=SECONDS, \
+                     pcap=PATH or counters"
                 ));
             }
         }
@@ -269,7 +284,7 @@ impl MemifChoice {
             _ => {
                 return Err(format!(
                     "{word:?} says nothing of a memif; it is client, server, id=NUMBER, id=%r, secret=TEXT, \
-                     mtu=BYTES, udp, auth or patience=SECONDS"
+                     mtu=BYTES, udp, auth, patience=SECONDS, pcap=PATH or counters"
                 ));
             }
         }
@@ -326,7 +341,9 @@ impl fmt::Display for CardChoice {
         if *mtu != MEMIF_MTU {
             write!(f, ",mtu={mtu}")?;
         }
-        self.patience_s.map_or(Ok(()), |seconds| write!(f, ",patience={seconds}"))
+        self.patience_s.map_or(Ok(()), |seconds| write!(f, ",patience={seconds}"))?;
+        self.capture.as_ref().map_or(Ok(()), |path| write!(f, ",pcap={path}"))?;
+        f.write_str(if self.has_counters { ",counters" } else { "" })
     }
 }
 
@@ -349,12 +366,17 @@ mod tests {
             "xdp:eth0,generic,copy",
             "pci:0000:00:04.0,udp,auth,patience=3",
             "pci:01:10.%r",
+            "packet:eth0,pcap=/tmp/%r.pcap",
+            "xdp:eth0,queue=1,patience=2,pcap=x,counters",
+            "memif:m,counters",
         ] {
             assert_eq!(text.parse::<CardChoice>().unwrap().to_string(), text);
         }
         let plain = "memif:m,client,id=0,mtu=1500".parse::<CardChoice>().unwrap();
         assert_eq!(plain, CardChoice::plain(CardKind::Memif, "m".into()));
         assert_eq!("memif:m,id=%r".parse::<CardChoice>().unwrap().of_rank(3).memif.id, MemifId::Number(3));
+        let captured = "tap:t,pcap=/tmp/%r.pcap".parse::<CardChoice>().unwrap().of_rank(7).capture;
+        assert_eq!(captured.as_deref(), Some("/tmp/7.pcap"));
         assert_eq!("tap:t%r".parse::<CardChoice>().unwrap().of_rank(12).interface, "t12");
     }
 
@@ -372,6 +394,7 @@ mod tests {
             ("xdp:eth0,server", "says nothing of AF_XDP; it is native, generic"),
             ("packet:eth0,zerocopy", "\"zerocopy\" says nothing of a card"),
             ("packet:", "names no interface"),
+            ("packet:eth0,pcap=", "pcap=PATH or counters"),
             ("packet:eth0,fast", "\"fast\" says nothing"),
             ("packet:eth0,patience=0", "patience=SECONDS"),
             ("tap:t0,mac=interface", "leave mac=interface out"),

@@ -110,6 +110,13 @@ pub enum CardError {
         /// The reason.
         error: MemifError,
     },
+    /// Frames cannot be captured.
+    Capture {
+        /// The path of the file.
+        path: String,
+        /// The reason.
+        errno: Errno,
+    },
     /// The system refused.
     System {
         /// The interface.
@@ -199,6 +206,9 @@ impl fmt::Display for CardError {
                     ),
                     _ => Ok(()),
                 }
+            }
+            Self::Capture { path, errno } => {
+                write!(f, "frames cannot be captured in {path}: {}; choose another pcap=PATH", errno.desc())
             }
             Self::System { interface, call, errno } => {
                 write!(f, "{interface}: {call} failed: {}", errno.desc())

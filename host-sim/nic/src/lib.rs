@@ -9,6 +9,7 @@
 //! which a process is in one job with firmware in emulators. The crate stands by itself, so that
 //! programs for other kinds of machines are built without all of `aldis-linux`.
 
+mod capture;
 mod card;
 mod cards;
 mod choice;
@@ -20,8 +21,10 @@ mod memif;
 mod pci;
 mod pci_address;
 mod socket;
+mod watch;
 mod xdp;
 
+pub use self::capture::Capture;
 pub use self::card::{CardNic, CardRx, CardTx, FrameKind};
 pub use self::cards::{CardPair, CardsChoice, RankNic, RankTx};
 pub use self::choice::{CARD_KINDS, CardChoice, CardKind, MemifChoice, MemifId, XdpChoice};
@@ -31,4 +34,5 @@ pub use self::memif::{MemifNic, MemifTx};
 pub use self::pci::{FoundCard, PciError, PciNic, PciRx, PciTx};
 pub use self::pci_address::PciAddress;
 pub use self::socket::SocketNic;
+pub use self::watch::CardCounters;
 pub use self::xdp::{XdpError, XdpNic, XdpTx};

@@ -37,7 +37,6 @@
 //! no spanning tree.
 
 mod cable;
-mod capture;
 mod decision;
 mod direction;
 mod faults;
@@ -53,12 +52,12 @@ use std::io;
 use std::path::PathBuf;
 
 use aldis_hal::nic::Mac;
+use aldis_nic::Capture;
 use aldis_sys::Errno;
 use aldis_sys::event::{PollFd, PollFlags, TimeSpec, ppoll};
 use aldis_sys::file::File;
 
 use aldis_linux::platform::monotonic_ns;
-use capture::Capture;
 use port::{DrawnFaults, SwitchPort};
 use stations::Stations;
 

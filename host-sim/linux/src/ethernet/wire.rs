@@ -3,6 +3,7 @@
 use core::fmt;
 use core::num::NonZeroU32;
 use core::ops::Range;
+use std::io::{Write as _, stderr};
 use std::os::fd::OwnedFd;
 
 use aldis_drivers::authenticated::{AuthKey, AuthenticatedNic};
@@ -36,6 +37,7 @@ const MESSAGE_BYTES_MIN: usize = 256;
 
 /// A rank's transport on its interface.
 pub(super) struct InterfaceWire {
+    me: u32,
     pub(super) ethernet: WiredFrames,
     framing: Framing,
     is_authenticated: bool,
@@ -78,6 +80,7 @@ impl InterfaceWire {
         let ethernet = Ethernet::new(nic, memory, config(job, me, epoch, framing)).map_err(refused)?;
         let patience_s = first.patience_s.map_or(PATIENCE_S, NonZeroU32::get);
         Ok(Self {
+            me: me.0,
             ethernet,
             framing,
             is_authenticated: key.is_some(),
@@ -151,6 +154,28 @@ impl InterfaceWire {
             }
         };
         self.ethernet.abandon(cause);
+    }
+}
+
+impl Drop for InterfaceWire {
+    /// Tells the counters, if the user wants them, and that frames are missing in a capture.
+    fn drop(&mut self) {
+        let me = self.me;
+        let nic = self.ethernet.nic().nic();
+        // Nobody is left to be told if this fails.
+        let mut out = stderr().lock();
+        for card in nic.cards() {
+            let choice = card.choice();
+            if choice.has_counters {
+                let _ = writeln!(out, "rank {me}: {choice}: {}", card.counters());
+            }
+            if let Some(error) = card.capture_failure() {
+                let _ = writeln!(out, "rank {me}: {choice}: {error}");
+            }
+        }
+        if nic.cards().any(|card| card.choice().has_counters) {
+            let _ = writeln!(out, "rank {me}: ethernet: {}", self.ethernet.counters());
+        }
     }
 }
 

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 
+use aldis_nic::Capture;
 use aldis_sys::event::{PollFd, PollFlags};
 
 use super::cable::{Cable, CableKind, Handed, Unreadable};
-use super::capture::Capture;
 use super::direction::Direction;
 use super::faults::PortFaults;
 use super::statistics::PortStatistics;

@@ -20,18 +20,22 @@ const LINKTYPE_ETHERNET: u32 = 1;
 
 /// A file that frames are written to.
 #[derive(Debug)]
-pub(super) struct Capture<W: Write = BufWriter<File>> {
+pub struct Capture<W: Write = BufWriter<File>> {
     file: W,
 }
 
 impl Capture {
-    pub(super) fn begin(file: File) -> io::Result<Self> {
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn begin(file: File) -> io::Result<Self> {
         Self::new(BufWriter::new(file))
     }
 }
 
 impl<W: Write> Capture<W> {
-    pub(super) fn new(mut file: W) -> io::Result<Self> {
+    fn new(mut file: W) -> io::Result<Self> {
         file.write_all(&MAGIC.to_le_bytes())?;
         file.write_all(&VERSION.0.to_le_bytes())?;
         file.write_all(&VERSION.1.to_le_bytes())?;
@@ -43,13 +47,16 @@ impl<W: Write> Capture<W> {
     }
 
     /// Writes a frame as seen now.
-    pub(super) fn frame_now(&mut self, frame: &[u8]) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn frame_now(&mut self, frame: &[u8]) -> io::Result<()> {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.frame(since, frame)
     }
 
     /// Writes a frame as seen so long after 1970 began.
-    pub(super) fn frame(&mut self, at: Duration, frame: &[u8]) -> io::Result<()> {
+    fn frame(&mut self, at: Duration, frame: &[u8]) -> io::Result<()> {
         let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
         let kept = length.min(SNAPSHOT_BYTES);
         // The format counts seconds in 32 bits.
@@ -59,7 +66,11 @@ impl<W: Write> Capture<W> {
         self.file.write_all(frame.get(..kept as usize).unwrap_or(frame))
     }
 
-    pub(super) fn flush(&mut self) -> io::Result<()> {
+    /// Hands to the system what was written.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
 }
