@@ -382,9 +382,10 @@ fn cards() -> Result<Outcome> {
         (!shell::has(program)).then(|| (format!("no {program}"), format!("apt-get install {package}")));
     // What a program for frames takes, and a network of one's own to try it in.
     let tried = xdp_socket().and_then(|_| map_of_sockets(1)).err();
+    let no_tshark = (!shell::has("tshark")).then(|| ("no tshark".into(), "apt-get install tshark".into()));
     let no_xdp =
         tried.map(|errno| (format!("no AF_XDP: {}", errno.desc()), "run as root, Linux since 5.9".into()));
-    let parts = [("memif_", no_testpmd), ("xdp_", no_xdp)];
+    let parts = [("memif_", no_testpmd), ("xdp_", no_xdp), ("tshark_", no_tshark)];
     let filters: Vec<_> =
         parts.iter().filter(|(_, missing)| missing.is_none()).map(|(filter, _)| *filter).collect();
     let mut cargo = tests_of_all();
