@@ -121,6 +121,11 @@ impl Wired {
         self.0.trouble()
     }
 
+    /// Tells what the user wants to know at the end: counters, and whether a capture is whole.
+    pub(crate) fn tell(&self) {
+        self.0.tell();
+    }
+
     /// The transport over frames.
     #[inline]
     pub(crate) const fn ethernet(&self) -> &WiredFrames {

@@ -196,7 +196,9 @@ impl Job {
     /// The kernel's, if a peer takes nothing for an hour.
     pub fn leave(mut self, endpoint: &mut HostEndpoint) -> Result<(), aldis_kernel::Error> {
         self.board.enter(LifePhase::Leaving);
-        if let Err(error) = endpoint.leave(LEAVE_LIMIT) {
+        let left = endpoint.leave(LEAVE_LIMIT);
+        transport::tell_cards(endpoint);
+        if let Err(error) = left {
             self.fail(&(error.to_string() + &transport::failures(endpoint)), false);
             return Err(error);
         }
@@ -218,6 +220,7 @@ impl Job {
         self.say(&FromRank::Abort { code, text: bounded(text) });
         self.board.enter(LifePhase::Failed);
         endpoint.abort(code);
+        transport::tell_cards(endpoint);
     }
 
     /// Sends the last message. A superior that is gone has nothing to be told.

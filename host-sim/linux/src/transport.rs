@@ -133,6 +133,16 @@ pub fn failures(endpoint: &HostEndpoint) -> String {
     }
 }
 
+/// Has the network cards of a rank that ends tell what their user wants to know of them.
+pub(crate) fn tell_cards(endpoint: &HostEndpoint) {
+    let far = endpoint.transport().second().second();
+    #[cfg(feature = "verbs")]
+    let far = far.first();
+    if let Network::Ethernet(wired) = far {
+        wired.tell();
+    }
+}
+
 /// Bytes of a loopback frame and how many there are.
 pub(crate) const FRAME_BYTES: u32 = 32 << 10;
 const FRAMES: usize = 8;

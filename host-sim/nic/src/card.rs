@@ -82,8 +82,13 @@ impl CardNic {
         &self.watch.counters
     }
 
+    /// Writes out what was captured: the file holds all frames so far.
+    pub fn write_capture(&self) {
+        self.watch.rest();
+    }
+
     /// The reason why frames are captured no more, if the file takes no more.
-    pub fn capture_failure(&self) -> Option<&CardError> {
+    pub fn capture_failure(&self) -> Option<CardError> {
         self.watch.failure()
     }
 

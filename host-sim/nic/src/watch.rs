@@ -1,5 +1,6 @@
 //! `CardWatch`: the frames that pass a card, counted and, if the user wants them, captured.
 
+use core::cell::RefCell;
 use core::fmt;
 use std::io;
 
@@ -41,7 +42,7 @@ impl fmt::Display for CardCounters {
 #[derive(Debug, Default)]
 pub(crate) struct CardWatch {
     pub(crate) counters: CardCounters,
-    capture: Option<Box<CardCapture>>,
+    capture: Option<Box<RefCell<CardCapture>>>,
 }
 
 /// A capture under way, or one that has failed.
@@ -62,12 +63,12 @@ impl CardWatch {
     /// [`CardError::Capture`].
     pub(crate) fn open(choice: &CardChoice) -> Result<Self, CardError> {
         let capture = choice.capture.as_deref().map(CardCapture::begin).transpose()?;
-        Ok(Self { counters: CardCounters::default(), capture: capture.map(Box::new) })
+        Ok(Self { counters: CardCounters::default(), capture: capture.map(RefCell::new).map(Box::new) })
     }
 
     /// The reason why frames are captured no more.
-    pub(crate) fn failure(&self) -> Option<&CardError> {
-        self.capture.as_ref()?.failure.as_ref()
+    pub(crate) fn failure(&self) -> Option<CardError> {
+        self.capture.as_ref()?.borrow().failure.clone()
     }
 
     /// Notes a frame that has come.
@@ -89,16 +90,16 @@ impl CardWatch {
     /// Hands the frames of a burst to the system, now that there is time: they are in the file even
     /// if the process is killed.
     #[inline]
-    pub(crate) fn rest(&mut self) {
-        if let Some(capture) = &mut self.capture {
-            capture.flush();
+    pub(crate) fn rest(&self) {
+        if let Some(capture) = &self.capture {
+            capture.borrow_mut().flush();
         }
     }
 
     #[inline]
     fn capture(&mut self, frame: &[u8]) {
         if let Some(capture) = &mut self.capture {
-            capture.write(frame);
+            capture.get_mut().write(frame);
         }
     }
 }
@@ -146,8 +147,9 @@ fn refused(path: &str, error: io::Error) -> CardError {
 
 #[cfg(test)]
 mod tests {
+    use core::time::Duration;
     use std::thread;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use aldis_hal::nic::{Mac, Nic, RxFrame, TxFrame};
     use aldis_kit::scratch::ScratchFolder;
@@ -216,7 +218,7 @@ mod tests {
         let choice = "packet:x,pcap=/dev/full".parse().unwrap();
         let mut watch = super::CardWatch::open(&choice).unwrap();
         watch.rest();
-        let error = watch.failure().map(ToString::to_string).unwrap_or_default();
+        let error = watch.failure().map(|error| error.to_string()).unwrap_or_default();
         assert!(error.contains("/dev/full: No space left on device"), "{error}");
         watch.sent(b"the job goes on");
         assert_eq!(watch.counters.sent, 1);

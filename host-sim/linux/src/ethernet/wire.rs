@@ -1,5 +1,6 @@
 //! The transport over frames on its interface.
 
+use core::cell::Cell;
 use core::fmt;
 use core::num::NonZeroU32;
 use core::ops::Range;
@@ -38,6 +39,7 @@ const MESSAGE_BYTES_MIN: usize = 256;
 /// A rank's transport on its interface.
 pub(super) struct InterfaceWire {
     me: u32,
+    is_told: Cell<bool>,
     pub(super) ethernet: WiredFrames,
     framing: Framing,
     is_authenticated: bool,
@@ -81,6 +83,7 @@ impl InterfaceWire {
         let patience_s = first.patience_s.map_or(PATIENCE_S, NonZeroU32::get);
         Ok(Self {
             me: me.0,
+            is_told: Cell::new(false),
             ethernet,
             framing,
             is_authenticated: key.is_some(),
@@ -124,6 +127,31 @@ impl InterfaceWire {
         self.ethernet.nic().nic().trouble()
     }
 
+    /// Tells the counters, once and if the user wants them, and whether frames are missing in a
+    /// capture, which is whole from here on.
+    pub(super) fn tell(&self) {
+        if self.is_told.replace(true) {
+            return;
+        }
+        let me = self.me;
+        let nic = self.ethernet.nic().nic();
+        let mut out = stderr().lock();
+        for card in nic.cards() {
+            card.write_capture();
+            let choice = card.choice();
+            // Nobody is left to be told if this fails.
+            if choice.has_counters {
+                let _ = writeln!(out, "rank {me}: {choice}: {}", card.counters());
+            }
+            if let Some(error) = card.capture_failure() {
+                let _ = writeln!(out, "rank {me}: {choice}: {error}");
+            }
+        }
+        if nic.cards().any(|card| card.choice().has_counters) {
+            let _ = writeln!(out, "rank {me}: ethernet: {}", self.ethernet.counters());
+        }
+    }
+
     /// See [`Transport::poll`].
     #[inline]
     pub(super) fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
@@ -158,24 +186,8 @@ impl InterfaceWire {
 }
 
 impl Drop for InterfaceWire {
-    /// Tells the counters, if the user wants them, and that frames are missing in a capture.
     fn drop(&mut self) {
-        let me = self.me;
-        let nic = self.ethernet.nic().nic();
-        // Nobody is left to be told if this fails.
-        let mut out = stderr().lock();
-        for card in nic.cards() {
-            let choice = card.choice();
-            if choice.has_counters {
-                let _ = writeln!(out, "rank {me}: {choice}: {}", card.counters());
-            }
-            if let Some(error) = card.capture_failure() {
-                let _ = writeln!(out, "rank {me}: {choice}: {error}");
-            }
-        }
-        if nic.cards().any(|card| card.choice().has_counters) {
-            let _ = writeln!(out, "rank {me}: ethernet: {}", self.ethernet.counters());
-        }
+        self.tell();
     }
 }
 
