@@ -125,7 +125,11 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline)]
     fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
-        self.first.reach(peer).or_else(|_| self.second.reach(peer))
+        // A peer that is lost to one is not merely out of reach because the other never had it.
+        self.first.reach(peer).or_else(|first| {
+            let second = self.second.reach(peer);
+            second.map_err(|second| if second == Cause::Unreachable { first } else { second })
+        })
     }
 
     /// Introduces the peer to both, as the address may be either's; the answer is that of the one

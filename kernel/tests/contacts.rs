@@ -1,8 +1,8 @@
 //! Jobs of more ranks than each rank has rows for: contacts are made at the first message and
 //! closed for others, and what has arrived outlives them.
 
-use aldis_kernel::hal::{Cause, PeerId, Platform};
-use aldis_kernel::{Rank, Source, Tag, TagMatch};
+use aldis_kernel::hal::{Cause, Operation, PeerId, Platform};
+use aldis_kernel::{Error, Rank, Source, Tag, TagMatch};
 use aldis_kit::rig::{self, Clock, Job, Shape, pattern};
 
 /// A message, and the memory of its receive.
@@ -106,6 +106,37 @@ fn unexpected_messages_outlive_the_contact_of_their_source() {
     assert_eq!(ranks[0].diagnostics().queue_depths(), (0, 0));
 }
 
+/// The pool is empty when the contact begins: its messages are held back until places of others
+/// are free, and then need no receive.
+#[test]
+fn a_contact_that_began_without_credit_gets_it_when_places_are_free() {
+    let mut job = Job::new(6, Shape::default());
+    let mut clock = job.clock.clone();
+    let mut ranks = job.ranks();
+    for from in [1, 2, 3, 5, 1, 2, 3, 5] {
+        send_to_first(&mut ranks, &mut clock, from, &[7; 8]);
+    }
+    let [zero, one, two, three, four, five] = &mut ranks[..] else { panic!("six ranks") };
+    let (worlds, data) = ((zero.world(), four.world()), [4_u8; 8]);
+    four.scope(|four| {
+        let mut sending = four.isend(&worlds.1, &data, Rank(0), Tag(2))?;
+        let mut rest = || one.poll(64) + two.poll(64) + three.poll(64) + five.poll(64);
+        settle(&mut clock, &mut [&mut || four.poll(64), &mut || zero.poll(64), &mut rest]);
+        assert!(four.test(&mut sending)?.is_none(), "there is no envelope");
+        for from in [1, 2, 3] {
+            let mut buffer = [0; 8];
+            zero.recv(&worlds.0, &mut buffer, Rank(from), Tag(2))?;
+        }
+        settle(&mut clock, &mut [&mut || four.poll(64), &mut || zero.poll(64), &mut rest]);
+        assert!(four.test(&mut sending)?.is_some(), "no receive was needed");
+        Ok(())
+    })
+    .unwrap();
+    let mut buffer = [0; 8];
+    ranks[0].recv(&worlds.0, &mut buffer, Rank(4), Tag(2)).unwrap();
+    assert_eq!(buffer, data);
+}
+
 /// Sends from rank 4 to rank 0, which receives it by its tag once it is held back.
 fn send_and_receive_next(ranks: &mut [rig::Rank<'_>], clock: &mut Clock, data: TestMessage<'_>) {
     let [zero, one, two, three, four, five] = ranks else { panic!("six ranks") };
@@ -194,4 +225,67 @@ fn a_lost_peer_without_a_row_fails_what_waits_for_it() {
         })
         .unwrap();
     assert_eq!(first.send(&world, &[1_u8; 8], Rank(3), Tag(1)).unwrap_err().cause, Cause::PeerDead);
+}
+
+/// The transport tells a loss once, and no row is free to keep it in: what waits for the peer later
+/// is told all the same.
+#[test]
+fn a_loss_that_no_row_remembers_is_told_to_what_waits_later() {
+    let mut job = Job::new(5, Shape::default());
+    let (mut clock, dead) = (job.clock.clone(), job.dead.clone());
+    let mut ranks = job.ranks();
+    // Two contacts, which hold the rows.
+    (1..3).for_each(|from| send_to_first(&mut ranks, &mut clock, from, &[7; 8]));
+    dead.set(Some(3));
+    let (world, first) = (ranks[0].world(), &mut ranks[0]);
+    first.poll(64);
+    let (mut buffers, long) = ([[0_u8; 8]; 2], [0_u8; 700]);
+    first
+        .scope(|first| {
+            let [one, other] = &mut buffers;
+            let mut requests = [
+                first.irecv(&world, one, Rank(3), Tag(1))?,
+                first.irecv(&world, other, Rank(3), TagMatch::Any)?,
+                first.isend(&world, &long, Rank(3), Tag(1))?,
+            ];
+            settle(&mut clock, &mut [&mut || first.poll(64)]);
+            for request in &mut requests {
+                assert_eq!(first.test(request).unwrap_err().cause, Cause::PeerDead);
+            }
+            Ok(())
+        })
+        .unwrap();
+    // A probe has no request; it is told from the second on at the latest.
+    let _ = first.iprobe(&world, Rank(3), Tag(1));
+    assert_eq!(first.iprobe(&world, Rank(3), Tag(1)).unwrap_err().cause, Cause::PeerDead);
+    assert_eq!(first.recv(&world, &mut buffers[0], Rank(3), Tag(1)).unwrap_err().cause, Cause::PeerDead);
+    assert_eq!(first.mprobe(&world, Rank(3), Tag(1)).unwrap_err().cause, Cause::PeerDead);
+    // Those that live are not concerned.
+    assert_eq!(first.recv(&world, &mut buffers[0], Rank(1), Tag(2)).unwrap().bytes, 8);
+    assert_eq!(first.iprobe(&world, Rank(4), Tag(1)).unwrap(), None);
+}
+
+#[test]
+fn a_matched_message_of_a_lost_peer_without_a_row_is_refused_with_its_loss() {
+    let mut job = Job::new(5, Shape::default());
+    let (mut clock, dead) = (job.clock.clone(), job.dead.clone());
+    let mut ranks = job.ranks();
+    let (world, long) = (ranks[3].world(), pattern(3, 700));
+    let mut token = None;
+    let [zero, others @ ..] = &mut ranks[..] else { panic!("ranks") };
+    let ended = others[2].scope(|three| {
+        let _sending = three.isend(&world, &long, Rank(0), Tag(2))?;
+        settle(&mut clock, &mut [&mut || three.poll(64), &mut || zero.poll(64)]);
+        token = zero.improbe(&world, Rank(3), Tag(2))?;
+        // It takes its memory back, and has told no other.
+        Err::<(), _>(Error::new(Operation::None, Cause::Cancelled))
+    });
+    assert!(ended.is_err());
+    let token = token.expect("it is announced");
+    // Others want the rows.
+    [1, 2, 4].into_iter().for_each(|from| send_to_first(&mut ranks, &mut clock, from, &[7; 8]));
+    dead.set(Some(3));
+    let mut buffer = vec![0_u8; 700];
+    ranks[0].poll(64);
+    assert_eq!(ranks[0].mrecv(token, &mut buffer).unwrap_err().cause, Cause::PeerDead);
 }

@@ -140,6 +140,12 @@ impl Grant {
         Ok(Self { received: 0, limit, announced: limit, size })
     }
 
+    /// Promises places for so many messages more to the same peer, whose window has to be as large.
+    pub const fn grow(&mut self, places: u16) {
+        self.size = self.size.wrapping_add(places);
+        self.limit = self.limit.wrapping_add(places);
+    }
+
     /// Returns true if the peer had credit for one more message.
     #[inline]
     pub const fn has_room(&self) -> bool {
@@ -256,6 +262,21 @@ mod tests {
         window.raise(4).unwrap();
         assert_eq!(window.available(), 4);
         assert_eq!(CreditWindow::new(WINDOW_MAX + 1), Err(Malformed::Credit));
+    }
+
+    #[test]
+    fn a_grant_that_grows_is_announced_and_within_the_window() {
+        let (mut window, mut grant) = (CreditWindow::limited(4, 0).unwrap(), Grant::partly(0, 0).unwrap());
+        assert!(!take(&mut window) && !grant.is_due());
+        for places in [1, 3] {
+            grant.grow(places);
+            assert!(grant.is_due());
+            window.raise(grant.limit()).unwrap();
+            grant.announce();
+            assert_eq!((window.available(), grant.taken(), grant.announced()), (grant.size(), 0, 0));
+        }
+        (0..4).for_each(|_| assert!(take(&mut window) && grant.accept().is_ok()));
+        assert!(!take(&mut window) && grant.accept().is_err());
     }
 
     proptest! {

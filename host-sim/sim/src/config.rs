@@ -235,10 +235,9 @@ impl SimConfig {
 pub const ACTIVE_MIN: u32 = 3;
 
 impl SimConfig {
-    /// Returns true if a run of such a job may have fewer rows than ranks: a rank without a row for
-    /// one that has died is not told.
-    pub const fn may_be_active(ranks: u32, faults: Profile) -> bool {
-        ranks > ACTIVE_MIN && !faults.kills()
+    /// Returns true if a run of such a job may have fewer rows than ranks.
+    pub const fn may_be_active(ranks: u32) -> bool {
+        ranks > ACTIVE_MIN
     }
 
     /// Draws the rows of every rank from the seed: of every other run fewer than ranks.
@@ -246,7 +245,7 @@ impl SimConfig {
     pub fn with_drawn_rows(self) -> Self {
         let mut random = Random::new(self.seed, 11);
         let drawn = random.within(ACTIVE_MIN.into(), u64::from(self.ranks.max(ACTIVE_MIN + 1)) - 1) as u32;
-        let has_fewer = Self::may_be_active(self.ranks, self.faults) && random.chance(50);
+        let has_fewer = Self::may_be_active(self.ranks) && random.chance(50);
         Self { active: has_fewer.then_some(drawn), ..self }
     }
 }

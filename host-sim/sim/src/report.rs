@@ -111,7 +111,7 @@ impl SimConfig {
         let mut line = format!(
             "aldis-sim run --seed {seed} --ranks {ranks} --topology {topology} --wire {wire} --faults {faults}"
         );
-        if Self::may_be_active(*ranks, *faults) {
+        if Self::may_be_active(*ranks) {
             let rows = self.active.map_or("all".into(), |rows| rows.to_string());
             line += &format!(" --active {rows}");
         }

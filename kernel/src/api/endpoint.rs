@@ -173,6 +173,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         self.transport.introduce(peer, card.epoch(), &card.address)?;
         if ACTIVE && self.engine.peers.is_active() && peer != self.engine.me {
             self.engine.renew(peer, card.epoch());
+            self.engine.schedule(self.engine.me);
             return Ok(());
         }
         let thresholds = thresholds(&self.transport, peer, &card.room)?;

@@ -53,7 +53,6 @@ use crate::tables::request::{Backing, Key, Machine, Request as Slot, State};
 pub struct Matched {
     /// Its request; no handle of any for a message from no process.
     handle: Handle,
-    peer: PeerId,
     context: u32,
     status: Status,
 }
@@ -61,12 +60,8 @@ pub struct Matched {
 impl Matched {
     /// A message from no process (MPI_MESSAGE_NO_PROC): it is received at once, as
     /// [`Rank::NULL`](crate::Rank::NULL)'s.
-    const NOBODYS: Self = Self {
-        handle: Handle { slot: 0, generation: 0 },
-        peer: PeerId(u32::MAX),
-        context: 0,
-        status: Status::NULL,
-    };
+    const NOBODYS: Self =
+        Self { handle: Handle { slot: 0, generation: 0 }, context: 0, status: Status::NULL };
 
     /// Returns the source of the message, its tag and its length.
     pub const fn status(&self) -> Status {
@@ -157,8 +152,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         if let Some(started) = self.engine.receive_matched(message.handle, buffer, backing) {
             return Ok(started);
         }
-        let gone = self.engine.presence(message.peer).err();
-        let error = message.refused(gone.unwrap_or(Cause::Stale));
+        let error = message.refused(self.engine.lost_matched(message.handle).unwrap_or(Cause::Stale));
         self.raise(&error);
         Err(error)
     }
@@ -285,7 +279,7 @@ impl Engine<'_> {
         if let Some(request) = self.requests.get(handle) {
             (request.length, request.machine) = (length, machine);
         }
-        Ok(Matched { handle, peer, context: key.context, status: status(key, length) })
+        Ok(Matched { handle, context: key.context, status: status(key, length) })
     }
 
     /// Matches the message that the probe holds. Its sender is notified, and sends what is behind
@@ -300,12 +294,13 @@ impl Engine<'_> {
         count(&mut self.counters.messages_received);
         self.peer(peer)?.seeker.take(sender);
         self.schedule(peer);
-        Some(Matched { handle, peer, context: key.context, status: status(key, length) })
+        Some(Matched { handle, context: key.context, status: status(key, length) })
     }
 
     /// Starts the receive of the matched message behind `handle`; `None` if that is stale.
     fn receive_matched(&mut self, handle: Handle, buffer: UserBuffer, backing: Backing) -> Option<Started> {
-        let request = self.requests.get(handle).filter(|request| request.state == State::Matched)?;
+        let is_there = |request: &&mut Slot| request.state == State::Matched && request.cause.is_none();
+        let request = self.requests.get(handle).filter(is_there)?;
         let &mut Slot { peer, length, machine, .. } = request;
         // A sender in ready mode has met no receive.
         (request.buffer, request.backing) = (buffer, backing);
@@ -324,18 +319,31 @@ impl Engine<'_> {
         Some(Started::Pending(handle))
     }
 
+    /// Returns why a matched message that had only been announced will never come, and frees its
+    /// slot.
+    fn lost_matched(&mut self, handle: Handle) -> Option<Cause> {
+        self.requests.give_if(handle, |request| {
+            let cause = request.cause.filter(|_| request.state == State::Matched)?;
+            request.state = State::Free;
+            Some(cause)
+        })
+    }
+
     /// Drops the matched messages of an earlier life of `peer`.
     pub(crate) fn forget_matched(&mut self, peer: PeerId) {
         for index in 0..self.requests.used_end() {
             let Some(request) = self.requests.at(index) else { continue };
-            let (State::Matched, Machine::Kept(envelope)) = (request.state, request.machine) else {
-                continue;
+            let kept = match request.machine {
+                Machine::Kept(envelope) => Some(envelope),
+                _ if request.cause.is_some() => None,
+                _ => continue,
             };
-            if request.peer != peer {
+            if request.state != State::Matched || request.peer != peer {
                 continue;
             }
             request.state = State::Free;
             self.requests.give(index);
+            let Some(envelope) = kept else { continue };
             count(&mut self.counters.stale_epochs);
             if let Some(Payload::Block(block)) = self.matcher.take_aside(envelope) {
                 self.blocks.give(block);

@@ -28,7 +28,8 @@ use aldis_protocols::{ACTIVE, LENDS, Thresholds};
 use crate::engine::matching::Payload;
 use crate::engine::state::Engine;
 use crate::engine::wire::{HeaderWords, LaneTurn};
-use crate::tables::active::{ContactState, HOLD_NS_MAX, HOLD_NS_MIN};
+use crate::rank::WILD;
+use crate::tables::active::{ContactState, HOLD_NS_MAX, HOLD_NS_MIN, LostPeer};
 use crate::tables::list::{List, Queue};
 use crate::tables::peer::{Peer, Presence};
 use crate::tables::request::{Key, Machine, Request, State};
@@ -37,6 +38,9 @@ use crate::tables::request::{Key, Machine, Request, State};
 /// time up to so many times.
 const REPEAT_NS: u64 = 1_000_000;
 const REPEAT_DOUBLINGS: u8 = 3;
+
+/// Requests that are looked at in a poll for whether their peer, without a row, is lost.
+const STRANGERS_A_POLL: u32 = 8;
 
 /// Questions and notices of the other parts of the engine.
 impl Engine<'_> {
@@ -51,9 +55,51 @@ impl Engine<'_> {
         if !self.peers.is_active() || peer == self.me || peer.0 >= self.size {
             return Err(Cause::Unreachable);
         }
-        match self.aborted {
-            Some((_, code)) => Err(Cause::Aborted { code }),
-            None => Ok(()),
+        if let Some((_, code)) = self.aborted {
+            return Err(Cause::Aborted { code });
+        }
+        let Some(table) = self.peers.fewer().filter(|table| !table.has(peer)) else { return Ok(()) };
+        match table.lost_stranger {
+            Some(lost) if { lost.peer } == peer => Err(lost.cause),
+            _ => {
+                table.stranger.set(Some(peer));
+                Ok(())
+            }
+        }
+    }
+
+    /// Asks the transport of a few peers without a row that something waits for whether they are
+    /// lost: it tells a loss once, and that may have been before the wait began. In turns, so that
+    /// each request is looked at; what has no request, as a probe, has its peer looked at in the
+    /// next poll.
+    pub(crate) fn watch_strangers<T: Transport>(&mut self, transport: &T) {
+        let Some(table) = self.peers.active() else { return };
+        if let Some(peer) = table.stranger.take() {
+            self.watch_stranger(transport, peer);
+        }
+        let end = self.requests.used_end();
+        for _ in 0..end.min(STRANGERS_A_POLL) {
+            let Some(table) = self.peers.active() else { return };
+            table.watched =
+                if table.watched.wrapping_add(1) < end { table.watched.wrapping_add(1) } else { 0 };
+            let index = table.watched;
+            let Some(request) = self.requests.at(index).filter(|request| waits_for_named(request)) else {
+                continue;
+            };
+            let peer = request.peer;
+            self.watch_stranger(transport, peer);
+        }
+    }
+
+    fn watch_stranger<T: Transport>(&mut self, transport: &T, peer: PeerId) {
+        let Some(table) = self.peers.active().filter(|table| !table.has(peer)) else { return };
+        match transport.reach(peer) {
+            // One that has not been introduced yet may still be.
+            Ok(_) | Err(Cause::Unreachable) => {}
+            Err(cause) => {
+                table.lost_stranger = Some(LostPeer { peer, cause });
+                self.lose(peer, cause);
+            }
         }
     }
 
@@ -96,6 +142,15 @@ impl Engine<'_> {
         Ok(true)
     }
 
+    /// A place is free again that no row has.
+    #[cold]
+    pub(crate) fn free_of_stranger(&mut self) {
+        if let Some(table) = self.peers.active() {
+            table.has_freed = true;
+            self.schedule(self.me);
+        }
+    }
+
     /// Something was said in the contact of a peer, other than by a message that is matched.
     pub(crate) fn account_use(&mut self, peer: PeerId) {
         if let Some((_, state)) = self.peers.active().and_then(|table| table.of(peer)) {
@@ -122,6 +177,7 @@ impl Engine<'_> {
             row.presence = Presence::Gone(cause);
             state.contact = Contact::NONE;
         }
+        self.free_of_stranger();
         if !has_row {
             self.drop_announced(peer);
         }
@@ -167,6 +223,11 @@ impl Engine<'_> {
 
     /// A peer has been introduced anew, in this life: an earlier one is forgotten.
     pub(crate) fn renew(&mut self, peer: PeerId, epoch: aldis_hal::Epoch) {
+        if let Some(table) = self.peers.active()
+            && table.lost_stranger.is_some_and(|lost| { lost.peer } == peer)
+        {
+            table.lost_stranger = None;
+        }
         let known = self.peers.get(peer).map(|row| (row.epoch, row.presence));
         let Some((known, presence)) = known else { return };
         let is_gone = matches!(presence, Presence::Gone(_));
@@ -252,19 +313,15 @@ impl Engine<'_> {
         let Some(due) = state.contact.due() else {
             return 0;
         };
-        let granted = Room {
-            envelopes: row.envelopes_in.size(),
-            blocks: row.blocks_in.size(),
-            block_bytes: self.room.block_bytes,
-        };
-        let says = HeaderWords { key: Key::NONE, length: 0 };
+        let (room, says) = (self.room, HeaderWords { key: Key::NONE, length: 0 });
         let turn = match due {
             ContactMessage::Contact => self.say(
                 transport,
                 id,
                 Kind::Contact,
                 says,
-                &header::contact(&granted, ByteOrder::NATIVE, WordWidth::NATIVE),
+                // The share of which the limits in the header grant what there is.
+                &header::contact(&room, ByteOrder::NATIVE, WordWidth::NATIVE),
             ),
             ContactMessage::Close => self.say(transport, id, Kind::Close, says, &[]),
         };
@@ -296,6 +353,13 @@ impl Engine<'_> {
     /// Gives rows to those that wait for one, and makes room for them.
     pub(crate) fn serve_contacts(&mut self) {
         self.repeat_contacts();
+        self.give_rows();
+        if self.peers.active().is_some_and(|table| core::mem::take(&mut table.has_freed)) {
+            self.top_up();
+        }
+    }
+
+    fn give_rows(&mut self) {
         while let Some(peer) = self.next_contact() {
             if !self.ask_contact(peer) {
                 return self.make_room();
@@ -390,6 +454,45 @@ impl Engine<'_> {
     /// The room for messages of a peer that has just been given its row: its share, as far as the
     /// pools have it. Its messages that are kept from an earlier contact are part of it.
     fn promise(&mut self, peer: PeerId) -> (Grant, Grant) {
+        let (free, own) = self.places(peer);
+        let grant = |share: u16, free: u32, own: u32| {
+            let size = u32::from(share).min(free).max(own) as u16;
+            Grant::partly(size, own as u16).unwrap_or(Grant::NONE)
+        };
+        let Room { envelopes, blocks, .. } = self.room;
+        (grant(envelopes, free[0], own[0]), grant(blocks, free[1], own[1]))
+    }
+
+    /// Promises places that have become free to the peers whose contact began with less than their
+    /// share: one to each that has none, and the others as far as the next contact has a share too.
+    fn top_up(&mut self) {
+        let Room { envelopes, blocks, .. } = self.room;
+        let (mut free, _) = self.places(self.me);
+        let rows = self.peers.len();
+        for at in 0..rows.wrapping_mul(2) {
+            let (is_first, index) = (at < rows, if at < rows { at } else { at.wrapping_sub(rows) });
+            let Some((peer, row, _)) = self.peers.active().and_then(|table| table.at(index)) else {
+                continue;
+            };
+            if !matches!(row.presence, Presence::Meeting | Presence::Connected) || peer == self.me {
+                continue;
+            }
+            let grants = [(&mut row.envelopes_in, envelopes), (&mut row.blocks_in, blocks)];
+            for ((grant, share), free) in grants.into_iter().zip(&mut free) {
+                let (most, kept) = if is_first { (share.min(1), 0) } else { (share, share.into()) };
+                let places = u32::from(most.saturating_sub(grant.size())).min(free.saturating_sub(kept));
+                grant.grow(places as u16);
+                *free = free.saturating_sub(places);
+            }
+            if row.credit_due() {
+                self.schedule(peer);
+            }
+        }
+    }
+
+    /// Places for envelopes and blocks that no row has, and those that messages of `peer` hold,
+    /// which are not counted among either.
+    fn places(&mut self, peer: PeerId) -> ([u32; 2], [u32; 2]) {
         let rows = self.peers.len();
         let Room { envelopes, blocks, .. } = self.room;
         let mut free = [u32::from(envelopes).wrapping_mul(rows), u32::from(blocks).wrapping_mul(rows)];
@@ -407,11 +510,7 @@ impl Engine<'_> {
                 free = less(free, held);
             }
         }
-        let grant = |share: u16, free: u32, own: u32| {
-            let size = u32::from(share).min(free).max(own) as u16;
-            Grant::partly(size, own as u16).unwrap_or(Grant::NONE)
-        };
-        (grant(envelopes, free[0], own[0]), grant(blocks, free[1], own[1]))
+        (free, own)
     }
 
     /// A contact is over on both sides: its requests wait for the next, and its row is free.
@@ -436,6 +535,7 @@ impl Engine<'_> {
                 table.waiting.push_back(&mut self.requests, index);
             }
         }
+        self.free_of_stranger();
         self.schedule_contacts();
     }
 
@@ -507,6 +607,15 @@ fn may_end(row: &Peer, state: &ContactState) -> bool {
         && row.holder.offered().is_none()
         && row.seeker.verdict_due().is_none()
         && !row.seeker.is_held()
+}
+
+/// Returns true if a request waits for a peer that it names.
+fn waits_for_named(request: &Request) -> bool {
+    match request.state {
+        State::Posted | State::Probing => request.key.source != WILD,
+        State::Queued | State::Held | State::Sending | State::Receiving => true,
+        State::Idle | State::Matched | State::Complete | State::Closing | State::Free => false,
+    }
 }
 
 const fn less([one, other]: [u32; 2], [by, by_other]: [u32; 2]) -> [u32; 2] {

@@ -149,7 +149,10 @@ impl Engine<'_> {
                 // What has arrived is there.
                 State::Matched if matches!(request.machine, Machine::Kept(_)) => continue,
                 // The holder of its token gets the error by it.
-                State::Matched => request.orphan = true,
+                State::Matched => {
+                    request.cause = Some(cause);
+                    continue;
+                }
                 State::Idle | State::Probing | State::Held | State::Sending | State::Receiving => {}
                 State::Posted => self.matcher.unpost(&mut self.requests, index),
                 State::Queued => self.leave_send_queue(peer, index),

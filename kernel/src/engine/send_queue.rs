@@ -156,6 +156,7 @@ impl Engine<'_> {
             self.fail_wildcards();
         }
         if ACTIVE && self.peers.is_active() {
+            self.watch_strangers(transport);
             self.serve_contacts();
         }
         let mut sent = 0;
@@ -170,7 +171,8 @@ impl Engine<'_> {
         }
         transport.uncork(more);
         if ACTIVE && self.peers.is_active() {
-            self.schedule_contacts();
+            // Looked at in every poll: a receive may be posted for a peer that is lost.
+            self.schedule(self.me);
         }
         sent
     }

@@ -444,10 +444,12 @@ impl Engine<'_> {
 
     /// A message of `peer` has left its envelope.
     pub(crate) fn free_envelope(&mut self, peer: PeerId) {
-        if let Some(row) = self.peer(peer)
-            && row.free_envelope()
-        {
-            self.schedule(peer);
+        if let Some(row) = self.peer(peer) {
+            if row.free_envelope() {
+                self.schedule(peer);
+            }
+        } else if ACTIVE {
+            self.free_of_stranger();
         }
     }
 
@@ -458,6 +460,8 @@ impl Engine<'_> {
             if row.credit_due() {
                 self.schedule(peer);
             }
+        } else if ACTIVE {
+            self.free_of_stranger();
         }
     }
 

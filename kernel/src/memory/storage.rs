@@ -264,6 +264,19 @@ impl Memory<'_> {
         self.peers.len() as u32
     }
 
+    /// The same memory with no more than `peers` rows for peers; what is set aside for each stays.
+    #[must_use]
+    pub fn with_peers(self, peers: u32) -> Self {
+        let Self { peers: rows, active, scheduled, .. } = self;
+        let first = peers as usize;
+        Self {
+            peers: rows.split_at_mut(first.min(rows.len())).0,
+            active: active.map(|rows| rows.split_at_mut(first.min(rows.len())).0),
+            scheduled: scheduled.split_at_mut(first.min(scheduled.len())).0,
+            ..self
+        }
+    }
+
     /// Operations that can be under way at a time.
     pub const fn requests(&self) -> u32 {
         self.requests.len() as u32
@@ -326,6 +339,15 @@ mod tests {
         assert_eq!(storage.memory().peers(), 1);
         assert_eq!(storage.memory().requests(), 4, "again, and empty");
         assert!(KEPT.get_or_init(|| storage).take().is_none());
+    }
+
+    #[test]
+    fn memory_with_fewer_rows_has_the_room_of_each() {
+        let mut storage: Box<crate::storage_type!(8, 4, 2, 2, 1, 64, 1, 4)> = Box::new(Storage::new());
+        let room = storage.memory().room();
+        let fewer = storage.memory().with_peers(3);
+        assert_eq!((fewer.peers(), fewer.room(), fewer.requests()), (3, room, 4));
+        assert_eq!(storage.memory().with_peers(9).peers(), 8);
     }
 
     /// Reads the bytes of a static as the system sees them, the ones between its fields too.

@@ -4,7 +4,9 @@
 //! deletion that shifts back what was displaced (Knuth, The Art of Computer Programming 3, section
 //! 6.4, algorithm R). This rank's own row is the first, and stays.
 
-use aldis_hal::{Instant, PeerId};
+use core::cell::Cell;
+
+use aldis_hal::{Cause, Instant, PeerId};
 use aldis_protocols::ACTIVE;
 use aldis_protocols::contact::Contact;
 
@@ -66,6 +68,14 @@ impl ContactState {
         Self { contact: Contact::NONE, repeats: 0, used: false, seen: (0, 0), since: Instant(0) };
 }
 
+/// A peer that is lost. No wider aligned than the rest of a table, for a build without such tables.
+#[derive(Clone, Copy)]
+#[repr(C, packed(4))]
+pub(crate) struct LostPeer {
+    pub(crate) peer: PeerId,
+    pub(crate) cause: Cause,
+}
+
 /// Fewer rows than the job has ranks.
 pub(crate) struct ActiveTable<'s> {
     rows: &'s mut [Peer],
@@ -79,6 +89,14 @@ pub(crate) struct ActiveTable<'s> {
     /// True if a request that waits is to be given the next row, and not a peer that was turned
     /// away.
     pub(crate) serves_waiting: bool,
+    /// True if a place has become free that no row has.
+    pub(crate) has_freed: bool,
+    /// The request that was last looked at for whether its peer is lost.
+    pub(crate) watched: u32,
+    /// A peer without a row that was asked about since the last poll.
+    pub(crate) stranger: Cell<Option<PeerId>>,
+    /// The peer that was last found to be lost when it had no row.
+    pub(crate) lost_stranger: Option<LostPeer>,
     /// The time, ns, for which a row that has work is not given up. No wider than the rest, so that
     /// a build without such tables is not aligned for it.
     pub(crate) hold_ns: u32,
@@ -95,6 +113,10 @@ impl<'s> ActiveTable<'s> {
             turned_away: 0,
             hand: 0,
             serves_waiting: false,
+            has_freed: false,
+            watched: 0,
+            stranger: Cell::new(None),
+            lost_stranger: None,
             hold_ns: HOLD_NS_MIN,
         };
         table.take(me);
@@ -222,6 +244,11 @@ impl<'s> ActiveTable<'s> {
     /// The row of a peer. O(1) as long as ids are spread by the hash.
     fn find(&self, peer: PeerId) -> Option<u32> {
         self.search(peer).ok().and_then(|place| self.row_at(place))
+    }
+
+    /// Returns true if a peer has a row.
+    pub(crate) fn has(&self, peer: PeerId) -> bool {
+        self.find(peer).is_some()
     }
 
     /// Takes a free row for a peer that has none.

@@ -48,6 +48,8 @@ pub struct Wire {
     queues: Rc<Vec<Vec<RigQueue>>>,
     waiting: Vec<bool>,
     dead: Rc<Cell<Option<u32>>>,
+    /// The loss that was told last: each is told once.
+    lost: Option<u32>,
     next: usize,
     direct: DirectEnd,
     told: Instant,
@@ -97,7 +99,11 @@ impl Transport for Wire {
         self.caps.features
     }
     fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
-        if peer.index() < self.queues.len() { Ok(&self.caps) } else { Err(Cause::Unreachable) }
+        match peer.index() < self.queues.len() {
+            false => Err(Cause::Unreachable),
+            true if self.dead.get() == Some(peer.0) => Err(Cause::PeerDead),
+            true => Ok(&self.caps),
+        }
     }
     fn introduce(&mut self, peer: PeerId, _: Epoch, _: &[u8]) -> Result<(), Cause> {
         if self.dead.get() == Some(peer.0) {
@@ -125,9 +131,11 @@ impl Transport for Wire {
     }
     fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
         self.told = now;
-        if let Some(peer) = self.dead.get() {
+        let dead = self.dead.get();
+        if let Some(peer) = dead.filter(|_| self.lost != dead) {
             sink.lost(PeerId(peer), Cause::PeerDead);
         }
+        self.lost = dead;
         let ranks = self.queues.len();
         for peer in 0..ranks {
             let full = self.queues[self.me][peer].borrow().len() >= self.shape.depth;
@@ -355,7 +363,18 @@ impl Job {
             let mut direct = DirectEnd::new(me, powers, table.clone());
             let start = staging.as_ptr().addr();
             direct.staging = start..start + staging.len();
-            let wire = Wire { me, shape, caps, queues, waiting, dead, next: 0, direct, told: Instant(0) };
+            let wire = Wire {
+                me,
+                shape,
+                caps,
+                queues,
+                waiting,
+                dead,
+                lost: None,
+                next: 0,
+                direct,
+                told: Instant(0),
+            };
             let config = Config { me: PeerId(me as u32), size, epoch: Epoch(100 + me as u32) };
             let mut rank = Endpoint::new(storage.memory(), wire, clock.clone(), config).unwrap();
             if !staging.is_empty() {

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use aldis_kernel::hal::{Again, Cause, Epoch, Refusal};
 
-use super::{Delivery, EventKind, Record, World, lives};
+use super::{Delivery, EventKind, Life, Record, World, lives};
 use crate::queue::Message;
 
 /// The messages from one node to another.
@@ -41,6 +41,11 @@ impl World {
             Delivery::Ready(_) | Delivery::Frame(_) => false,
         };
         self.discard(index, is_stale);
+        let of = &self.nodes[peer as usize];
+        if of.life == Life::Dead || of.epoch != epoch {
+            // This life was over before it was known here.
+            self.tell_death(index, peer, epoch);
+        }
         // It may have tried before it was known here.
         self.tell_ready(peer, index);
     }

@@ -92,7 +92,7 @@ impl World {
 
     /// On the wire of messages a node learns after a while that this life of another is over. On
     /// that of frames it is told nothing, and finds out.
-    fn tell_death(&mut self, node: u32, peer: u32, epoch: Epoch) {
+    pub(super) fn tell_death(&mut self, node: u32, peer: u32, epoch: Epoch) {
         if self.config.wire == Wire::Messages {
             let at = self.now + self.random.below(DETECT_NS_MAX);
             self.push(at, EventKind::Deliver { node, delivery: Delivery::Lost { peer, epoch } });
