@@ -73,6 +73,17 @@ pub enum JoinError {
         /// The rank that it introduces; `None` if it does not decode.
         found: Option<u32>,
     },
+    /// One rank has rows for all ranks of the job, and another for fewer.
+    Rows {
+        /// The first that has them for all.
+        with_all: u32,
+        /// The first that has fewer.
+        with_fewer: u32,
+        /// Its rows.
+        rows: u32,
+        /// Ranks of the job.
+        size: u32,
+    },
     /// A job size that no inbox can be laid out for.
     Size {
         /// Ranks of the job.
@@ -171,6 +182,10 @@ impl fmt::Display for JoinError {
                 write!(f, "the card of rank {rank} introduces rank {found}")
             }
             Self::Card { rank, found: None } => write!(f, "the card of rank {rank} does not decode"),
+            Self::Rows { with_all, with_fewer, rows, size } => write!(
+                f,
+                "rank {with_all} has rows for all {size} ranks and rank {with_fewer} for {rows}: all ranks have rows for all, or all have fewer; give all the same, by aldis-run --peers N, ALDIS_PEERS or `peers` of a storage"
+            ),
             Self::Size { expected, found } => {
                 write!(f, "no inboxes can be laid out for {expected} ranks, only for 1 to {found}")
             }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use aldis_coll::rules;
 use aldis_hal::{Epoch, PeerId};
 use aldis_kernel::{Config, Memory};
-use aldis_protocols::card::{ADDRESS_BYTES_MAX, CARD_BYTES_MAX, Card};
+use aldis_protocols::card::{ADDRESS_BYTES_MAX, Card};
 use aldis_sys::process::set_pdeathsig;
 use aldis_sys::signal::Signal;
 
@@ -22,6 +22,7 @@ use crate::environment;
 use crate::error::JoinError;
 use crate::ethernet;
 use crate::memory::core_cache_bytes;
+use crate::peer_rows::{self, JoinCard, PeerRows};
 use crate::platform::{HostPlatform, Patience, allowed_cores};
 use crate::pmi::{Client, ManagedRank};
 use crate::segment::{self, Segment};
@@ -82,7 +83,8 @@ struct Terms {
 impl Job {
     /// Joins the job that the launcher or a process manager ([`pmi`](crate::pmi)) has started this
     /// process for; without either, a job of one rank. All peers are connected when this returns.
-    /// `memory` bounds the job's size: it needs a peer slot for every rank.
+    /// `memory` has a row for every rank, or that of every rank has fewer; the environment may ask
+    /// for fewer ([`peer_rows`](crate::peer_rows)).
     ///
     /// # Errors
     /// What [`JoinError`] names. The launcher has been told. A process manager ends this process
@@ -92,7 +94,8 @@ impl Job {
     }
 
     /// Joins like [`join`](Self::join), with the memory that `storage` makes for a rank of a job of
-    /// so many: of [`lazy::storage`](crate::lazy::storage), say.
+    /// so many: of [`lazy::storage`](crate::lazy::storage), say. Of so many peers, where the
+    /// environment asks for rows for fewer ([`peer_rows`](crate::peer_rows)).
     ///
     /// # Errors
     /// That of `storage`, and those of [`join`](Self::join).
@@ -116,7 +119,7 @@ impl Job {
         // script's.
         let _ = set_pdeathsig(Signal::SIGKILL);
         let joined = greet(&channel).and_then(|terms| {
-            let memory = storage(terms.label.size)?;
+            let memory = with_rows(storage, terms.label.size)?;
             let segments = take_segments(&channel, &terms)?;
             let board = segments.own()?.board();
             board.take_up(std::process::id());
@@ -268,6 +271,15 @@ fn greet(channel: &Channel) -> Result<Terms, JoinError> {
     }
 }
 
+/// The memory of a rank of a job of so many, with as many rows for peers as the environment asks.
+fn with_rows(
+    storage: impl FnOnce(u32) -> Result<Memory<'static>, JoinError>,
+    ranks: u32,
+) -> Result<Memory<'static>, JoinError> {
+    let rows = PeerRows::asked(ranks)?;
+    storage(rows).map(|memory| if rows < ranks { memory.with_peers(rows) } else { memory })
+}
+
 /// Receives the segments of this rank and of those that it shares memory with, checked and mapped.
 fn take_segments(channel: &Channel, terms: &Terms) -> Result<Segments, JoinError> {
     let me = terms.label.rank;
@@ -290,11 +302,8 @@ fn take_segments(channel: &Channel, terms: &Terms) -> Result<Segments, JoinError
 }
 
 /// Sends this rank's card and receives those of all ranks, this rank's included.
-fn exchange(channel: &Channel, card: &Card, terms: &Terms) -> Result<Vec<Card>, JoinError> {
-    let mut buffer = [0; CARD_BYTES_MAX];
-    let undecodable = |rank| JoinError::Card { rank, found: None };
-    let bytes = card.encode(&mut buffer).map_err(|_| undecodable(terms.label.rank))?;
-    channel.send(&FromRank::Card { bytes }, terms.deadline)?;
+fn exchange(channel: &Channel, card: &JoinCard, terms: &Terms) -> Result<Vec<JoinCard>, JoinError> {
+    channel.send(&FromRank::Card { bytes: &card.encode()? }, terms.deadline)?;
     let mut cards = Vec::new();
     while cards.len() < terms.label.size as usize {
         let received = channel.receive(terms.deadline)?;
@@ -304,11 +313,7 @@ fn exchange(channel: &Channel, card: &Card, terms: &Terms) -> Result<Vec<Card>, 
                 if first as usize == cards.len() && (1..=left).contains(&some.len()) =>
             {
                 for (rank, bytes) in (first..).zip(some) {
-                    let card = Card::decode(bytes).map_err(|_| undecodable(rank))?;
-                    if card.peer() != PeerId(rank) {
-                        return Err(JoinError::Card { rank, found: Some(card.peer().0) });
-                    }
-                    cards.push(card);
+                    cards.push(JoinCard::decode(rank, bytes)?);
                 }
             }
             FromLauncher::Refused { text } => return Err(JoinError::Refused { text: text.to_owned() }),
@@ -323,7 +328,7 @@ fn assemble(
     terms: &Terms,
     segments: &Segments,
     memory: Memory<'static>,
-    exchange: impl FnOnce(&Card) -> Result<Vec<Card>, JoinError>,
+    exchange: impl FnOnce(&JoinCard) -> Result<Vec<JoinCard>, JoinError>,
 ) -> Result<HostEndpoint, JoinError> {
     let Label { job, rank, size } = terms.label;
     let (me, epoch) = (PeerId(rank), Epoch::from_entropy(entropy::random()?));
@@ -333,7 +338,9 @@ fn assemble(
     let mut card = Card::new(me, epoch, memory.room());
     // What an address cannot be: longer than a card has room for.
     card.address = address.iter().copied().take(ADDRESS_BYTES_MAX).collect();
-    let cards = exchange(&card)?;
+    let cards = exchange(&JoinCard::new(card.clone(), &memory))?;
+    peer_rows::agree(&cards)?;
+    let cards: Vec<Card> = cards.into_iter().map(|joined| joined.card).collect();
     let by_frames = cards.iter().filter(|card| card.peer() != me && segments.of(card.peer()).is_none());
     let addresses = by_frames.map(|card| (card.peer(), &card.address[..]));
     if let Some((peer, why)) = ethernet::disagreement(&card.address, addresses) {

@@ -82,6 +82,7 @@ mod memory;
 pub mod network;
 pub mod output;
 pub mod paged;
+pub mod peer_rows;
 pub mod platform;
 pub mod pmi;
 mod run;

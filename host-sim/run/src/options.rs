@@ -13,6 +13,7 @@ use crate::programs::ProgramPart;
 use crate::tcp_options::TcpOptions;
 use aldis_linux::coll_rules::{self, Question, RuleFile};
 use aldis_linux::ethernet::{CARD_VARIABLE, CardsChoice};
+use aldis_linux::peer_rows::{self, PeerRows};
 use aldis_linux::shape::{NODE_RANKS_MAX, NodePlan};
 use aldis_linux::{arena, job, transport};
 use aldis_nic::CARD_KINDS;
@@ -93,6 +94,13 @@ pub struct Options {
     /// from it is copied once
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = arena_bytes, env = arena::VARIABLE)]
     pub arena: usize,
+
+    /// Peers that each rank has rows for at a time, itself included, from 3: for jobs of many ranks
+    /// each of which talks to few. Any rank can talk to any other all the same, but a change of
+    /// peers costs two messages each way, and the fast paths are for rows for all. If not given,
+    /// all (docs/running.md)
+    #[arg(long, value_name = "N", env = peer_rows::VARIABLE)]
+    pub peers: Option<PeerRows>,
 
     /// Rules for carrying out collectives: a file, OPERATION RANKS BYTES ALGORITHM a line;
     /// docs/collectives.md
@@ -222,6 +230,8 @@ const EXAMPLES: &str = r#"Examples:
       two containers
   aldis-run -n 8 --coll-rules cluster.rules ./solver
       collectives by the rules of a file, the same for every rank
+  aldis-run -n 256 --peers 16 ./stencil
+      a row for each of the 15 others that a rank talks to at a time, not for all 255
   aldis-run --coll-rules cluster.rules --explain-collective allreduce:8:1M
       what such a call would take, and why not the others
   aldis-run --list-algorithms
@@ -236,7 +246,7 @@ Exit code:
   otherwise 1 when output could not be written, and 141 when its reader had closed it
 
 Environment:
-  aldis-run reads ALDIS_ARENA, ALDIS_COLL_RULES, ALDIS_JOIN_TIMEOUT, ALDIS_NIC, ALDIS_TCP_INCLUDE, _EXCLUDE, _FAMILY, _PORTS, _LINKS and _BUFFERS, and
+  aldis-run reads ALDIS_ARENA, ALDIS_COLL_RULES, ALDIS_JOIN_TIMEOUT, ALDIS_NIC, ALDIS_PEERS, ALDIS_TCP_INCLUDE, _EXCLUDE, _FAMILY, _PORTS, _LINKS and _BUFFERS, and
   ALDIS_TLS_CERT, _KEY, _CA and _NAME, where the option is not given.
   Every rank reads ALDIS_CMA, ALDIS_READ_COST, ALDIS_MAPPED_COST and ALDIS_DISTANCE: how long messages are copied.
   ALDIS_RANK, ALDIS_SIZE and ALDIS_APPNUM (which program, from 0) for scripts, ALDIS_WIREUP_FD for the library.
@@ -359,7 +369,8 @@ impl Options {
         let name = self.transport.to_possible_value().map(|value| value.get_name().to_owned());
         let chosen = (transport::VARIABLE.into(), name.unwrap_or_default().into());
         let card = card.or(self.nic.as_ref()).map(|card| (CARD_VARIABLE.into(), card.to_string().into()));
-        self.common.iter().chain(program).cloned().chain([own, chosen]).chain(card).collect()
+        let rows = self.peers.map(|rows| (peer_rows::VARIABLE.into(), rows.to_string().into()));
+        self.common.iter().chain(program).cloned().chain([own, chosen]).chain(card).chain(rows).collect()
     }
 }
 

@@ -21,6 +21,7 @@ mod memif;
 mod namespaces;
 mod nodes;
 mod output;
+mod peer_rows;
 mod plans;
 mod rules;
 mod signals;

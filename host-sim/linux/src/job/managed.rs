@@ -16,20 +16,18 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::Instant;
 
-use aldis_hal::PeerId;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use aldis_coll::rules;
 use aldis_kernel::Memory;
-use aldis_protocols::card::{CARD_BYTES_MAX, Card};
 use aldis_sys::clock::sleep;
 use aldis_sys::file::{self, File, OFlag, OpenOptions, read_to_string};
 
 use super::{
     FAREWELL_LIMIT, GREETING_LIMIT, Job, LAST_WORD_LIMIT, Superior, TIMEOUT_VARIABLE, Terms, arena_bytes,
-    assemble, inherited_rules, parse_seconds,
+    assemble, inherited_rules, parse_seconds, with_rows,
 };
 use crate::arena;
 use crate::board::{Label, LifePhase, StatusBoard};
@@ -37,6 +35,7 @@ use crate::coll_rules::{self, RuleFile};
 use crate::entropy::{self, NoEntropy};
 use crate::error::JoinError;
 use crate::ethernet;
+use crate::peer_rows::JoinCard;
 use crate::platform::allowed_cores;
 use crate::pmi::{AnswerFault, Client, ManagedRank, PmiError, VALUE_BYTES_MAX};
 use crate::segment::{self, Segment};
@@ -181,7 +180,7 @@ fn take_part(
         (settings, agreed) => agreed.and_then(|asks| Ok((settings?, asks)))?,
     };
     let (terms, plan) = asks.terms(rank, &all, settings.tcp, deadline)?;
-    let memory = storage(terms.label.size)?;
+    let memory = with_rows(storage, terms.label.size)?;
     let file = segment::create(terms.label, plan.segment_bytes)
         .map_err(|error| JoinError::Segment { rank, error })?;
     let held = SegmentPlace { process: std::process::id(), descriptor: file.as_raw_fd() };
@@ -377,17 +376,9 @@ fn open(rank: u32, held: SegmentPlace, terms: &Terms) -> Result<&'static Segment
 }
 
 /// Puts this rank's card and gets those of all ranks, this rank's included.
-fn exchange_cards(client: &mut Client, card: &Card, terms: &Terms) -> Result<Vec<Card>, JoinError> {
-    let mut buffer = [0; CARD_BYTES_MAX];
-    let undecodable = |rank| JoinError::Card { rank, found: None };
-    let bytes = card.encode(&mut buffer).map_err(|_| undecodable(terms.label.rank))?;
-    let all: Vec<Vec<u8>> = exchange_all(client, "card", &bytes.to_vec(), terms.deadline)?;
-    let cards = (0..).zip(&all).map(|(rank, bytes)| {
-        let card = Card::decode(bytes).map_err(|_| undecodable(rank))?;
-        let found = Some(card.peer().0);
-        if card.peer() == PeerId(rank) { Ok(card) } else { Err(JoinError::Card { rank, found }) }
-    });
-    cards.collect()
+fn exchange_cards(client: &mut Client, card: &JoinCard, terms: &Terms) -> Result<Vec<JoinCard>, JoinError> {
+    let all: Vec<Vec<u8>> = exchange_all(client, "card", &card.encode()?, terms.deadline)?;
+    (0..).zip(&all).map(|(rank, bytes)| JoinCard::decode(rank, bytes)).collect()
 }
 
 /// Puts a value of this rank and gets those of all ranks, by rank.
