@@ -177,6 +177,24 @@ impl HostPlatform {
         if idle < self.patience.awake { self.relax(idle) } else { self.nap(idle) }
     }
 
+    /// Gives the core away after so many looks in vain of a caller that does not wait, but comes
+    /// back to look again, where ranks outnumber cores: the peer may need this very core. It never
+    /// sleeps, since the caller may have work of its own.
+    #[inline]
+    pub fn yield_between_looks(&self, idle: u32) {
+        if idle >= self.patience.spins && self.patience.yield_every == 1 {
+            self.yield_core();
+        }
+    }
+
+    #[cold]
+    fn yield_core(&self) {
+        let _ = sched_yield();
+        if let Some(board) = self.board {
+            board.count_yields(1);
+        }
+    }
+
     /// The status board on which it keeps its notes.
     pub const fn board(&self) -> Option<&'static StatusBoard> {
         self.board
@@ -217,10 +235,7 @@ impl HostPlatform {
             sleeper.rise();
         }
         if idle & (self.patience.yield_every - 1) == 0 {
-            let _ = sched_yield();
-            if let Some(board) = self.board {
-                board.count_yields(1);
-            }
+            self.yield_core();
         } else {
             core::hint::spin_loop();
         }
@@ -296,6 +311,18 @@ mod tests {
             alone.relax(idle);
         }
         assert_eq!(crowded.board.unwrap().read(0).yields, u64::from(Patience::ALONE.spins - 16));
+        assert_eq!(alone.board.unwrap().read(0).yields, 0);
+    }
+
+    #[test]
+    fn crowded_ranks_yield_between_looks_and_never_sleep() {
+        let (crowded, alone) = (platform(Patience::of(4, 2, false)), platform(Patience::of(2, 2, false)));
+        for idle in [0, 15, 16, u32::MAX] {
+            crowded.yield_between_looks(idle);
+            alone.yield_between_looks(idle);
+        }
+        assert_eq!(crowded.board.unwrap().read(0).yields, 2);
+        assert_eq!(crowded.board.unwrap().read(0).sleeps, 0);
         assert_eq!(alone.board.unwrap().read(0).yields, 0);
     }
 

@@ -26,6 +26,7 @@ use crate::ffi::Address;
 use crate::process::Owned;
 use crate::process::messages::MessageNotes;
 use crate::process::scope::{self, StaticScope};
+use crate::process::threads;
 
 /// The memory of a rank of a job of so many: large, or small where address space is short.
 fn storage(ranks: u32) -> Result<Memory<'static>, JoinError> {
@@ -69,6 +70,8 @@ pub(crate) struct ProcessEngine {
     pub(crate) memory_of_freed: Vec<Vec<u8>>,
     /// Memory for buffered sends, as the program gave it.
     pub(crate) attached: Option<(Address, i64)>,
+    /// Looks in vain, one after the other, of calls that do not wait.
+    idle_looks: u32,
 }
 
 /// The phase of this process: before, within or after MPI, or ended by an error.
@@ -134,6 +137,19 @@ impl ProcessEngine {
     /// For blocking calls.
     pub(crate) fn endpoint(&mut self) -> &mut HostEndpoint {
         scope::endpoint(&mut self.scope)
+    }
+
+    /// Accounts for a look of a call that does not wait. After some in vain the core is given away
+    /// where ranks outnumber cores; of several threads none does so, as the others would wait too.
+    #[inline]
+    pub(crate) fn account_look(&mut self, events: u32, found: bool) {
+        if events > 0 {
+            self.idle_looks = 0;
+        } else if !found && !threads::are_many() {
+            self.idle_looks = self.idle_looks.saturating_add(1);
+            let idle = self.idle_looks;
+            self.endpoint().platform().yield_between_looks(idle);
+        }
     }
 
     /// The table of datatypes.
@@ -205,7 +221,7 @@ pub(crate) fn start() -> Result<[Comm; 2], CallFault> {
     // SAFETY: the process joins its job once, so there is no other endpoint.
     let scope = unsafe { scope::create(endpoint) };
     let (job, messages, attached) = (Some(job), MessageNotes::new(), None);
-    let engine = ProcessEngine { scope, messages, job, freed, memory_of_freed, attached };
+    let engine = ProcessEngine { scope, messages, job, freed, memory_of_freed, attached, idle_looks: 0 };
     if ENGINE.set(RefCell::new(engine)).is_err() {
         return Err(CallFault::new(MPI_ERR_INTERN, "there is an engine"));
     }

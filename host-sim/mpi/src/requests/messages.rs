@@ -219,9 +219,10 @@ pub(crate) fn test(handle: Handle) -> Result<Looked, CallFault> {
         let mut taken = take_message(engine, handle, false);
         if taken.is_none() {
             let Some(request) = engine.message(handle) else { return Ok(Looked::Other) };
-            engine.scope.poll(BUDGET);
+            let events = engine.scope.poll(BUDGET);
             engine.reap();
             taken = take_message(engine, handle, false);
+            engine.account_look(events, taken.is_some());
             if taken.is_none() && !engine.scope.is_over(&request) {
                 return Ok(Looked::Under);
             }

@@ -211,6 +211,9 @@ fn look_until(
             engine::with(|engine| {
                 let looked = look(&engine.messages, &mut engine.scope, true);
                 engine.reap();
+                if let (false, Ok(look)) = (waits, &looked) {
+                    engine.account_look(look.events, look.is_enough);
+                }
                 looked
             })
         })
@@ -272,9 +275,19 @@ const NOTE_AFTER: u32 = 128;
 /// Events that a look handles at most.
 pub(super) const BUDGET: u32 = 64;
 
-/// Drives what is under way, without waiting.
-pub(crate) fn poll() -> Result<(), CallFault> {
-    watch_all(core::iter::empty(), false).map(|_| ())
+/// Drives what is under way, without waiting, and returns the number of events. The caller
+/// accounts for its look.
+pub(crate) fn poll() -> Result<u32, CallFault> {
+    let mut handled = 0;
+    poll_rounds(false, || {
+        engine::with(|engine| {
+            handled = engine.scope.poll(BUDGET);
+            drive(&mut engine.scope, &mut REQUESTS.borrow_mut());
+            engine.reap();
+            Ok(Look { is_enough: true, events: handled })
+        })
+    })?;
+    Ok(handled)
 }
 
 /// Waits until `find` finds something, and drives what is under way meanwhile.

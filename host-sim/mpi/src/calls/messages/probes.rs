@@ -33,8 +33,12 @@ mpi! { fn MPI_Probe(from: c_int, tag: c_int, comm: Handle, status: Ptr<Status>) 
 
 mpi! { fn MPI_Iprobe(from: c_int, tag: c_int, comm: Handle, flag: Ptr<c_int>, status: Ptr<Status>) on comm => {
     let (of, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(tag)?);
-    requests::poll()?;
-    let found = engine::with(|engine| Ok(engine.endpoint().iprobe(&of, from, tag)?))?;
+    let events = requests::poll()?;
+    let found = engine::with(|engine| {
+        let found = engine.endpoint().iprobe(&of, from, tag)?;
+        engine.account_look(events, found.is_some());
+        Ok(found)
+    })?;
     flag.set(found.is_some().into())?;
     found.map_or(Ok(()), |found| write_status(status, found.into()))?;
 } }
@@ -84,8 +88,12 @@ mpi! { fn MPI_Improbe(from: c_int, tag: c_int, comm: Handle, flag: Ptr<c_int>, m
     flag.check_place()?;
     message.check_place()?;
     let (of, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(tag)?);
-    requests::poll()?;
-    let matched = engine::with(|engine| Ok(engine.endpoint().improbe(&of, from, tag)?))?;
+    let events = requests::poll()?;
+    let matched = engine::with(|engine| {
+        let matched = engine.endpoint().improbe(&of, from, tag)?;
+        engine.account_look(events, matched.is_some());
+        Ok(matched)
+    })?;
     flag.set(matched.is_some().into())?;
     matched.map_or(Ok(()), |matched| keep_matched(comm, matched, message, status))?;
 } }
