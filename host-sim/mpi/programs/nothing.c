@@ -12,7 +12,7 @@
 
 /* Messages without elements, and messages of no process. */
 static void messages(void) {
-    int position = 0, nobody = MPI_PROC_NULL;
+    int position = 0, there = 0, nobody = MPI_PROC_NULL;
     MPI_Request request;
     MPI_Message message;
     MPI_Status status;
@@ -37,6 +37,8 @@ static void messages(void) {
     DONE(MPI_Wait(&request, &status));
     DONE(MPI_Psend_init(NULL, 1, 0, MPI_INT, nobody, 0, WORLD, MPI_INFO_NULL, &request));
     DONE(MPI_Request_free(&request));
+    DONE(MPI_Parrived(MPI_REQUEST_NULL, 0, &there));
+    CHECK(there == 1);
     DONE(MPI_Pack(NULL, 0, MPI_INT, NULL, 0, &position, WORLD));
     DONE(MPI_Unpack(NULL, 0, &position, NULL, 0, MPI_INT, WORLD));
 }

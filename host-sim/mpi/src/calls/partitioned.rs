@@ -9,7 +9,7 @@ use core::ops::Range;
 use aldis_hal::Cause;
 use aldis_kernel::Rank;
 
-use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_COUNT, MPI_ERR_REQUEST};
+use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_COUNT, MPI_ERR_REQUEST, MPI_REQUEST_NULL};
 use crate::calls::completion::count_of;
 use crate::calls::messages::{rank, tag};
 use crate::fault::CallFault;
@@ -151,6 +151,10 @@ mpi! { fn MPI_Pready_list(len: c_int, list: Ptr<c_int>, request: Handle) on MPI_
 
 mpi! { fn MPI_Parrived(request: Handle, number: c_int, flag: Ptr<c_int>) on MPI_COMM_SELF => {
     let number = partition(number)?;
+    if request == MPI_REQUEST_NULL {
+        // Nothing is awaited (MPI 5.0, 4.2).
+        return flag.set(1);
+    }
     let is_there = requests::with_parts(request, |scope, request, bundles| {
         let part = bundles.map_or(Ok(number), |bundles| bundles.bundle(number))?;
         scope.partitions(request).has_arrived(part).map_err(of_part)
