@@ -179,6 +179,9 @@ static void parts(void) {
     MPI_Psend_init(given, 4, 2, MPI_INT, next, 4, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
     MPI_Precv_init(taken, 4, 2, MPI_INT, previous, 4, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
     for (int round = 0; round < 2; round++) {
+        there = 0;
+        MPI_Parrived(requests[1], 0, &there);
+        CHECK(there);
         for (int i = 0; i < 8; i++) given[i] = 100 * rank + 10 * round + i, taken[i] = -1;
         MPI_Startall(2, requests);
         MPI_Pready_list(2, list, requests[0]);

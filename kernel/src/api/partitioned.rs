@@ -195,8 +195,8 @@ impl<T: Transport, P: Platform> Partitions<'_, '_, '_, '_, T, P> {
         partitions.iter().try_for_each(|&partition| self.ready(partition))
     }
 
-    /// Returns true if a partition of the round under way, or of the last one, has arrived, after
-    /// one poll (MPI_Parrived). It can be read and written from then on.
+    /// Returns true if a partition of the round under way has arrived, after one poll, or no round
+    /// is under way (MPI_Parrived). It can be read and written from then on.
     ///
     /// # Errors
     /// [`Cause::PartitionOutOfRange`], [`Cause::Stale`] for a request that is no partitioned
@@ -318,7 +318,7 @@ impl Engine<'_> {
         let arrived = receiver.has_arrived(partition)?;
         match request.cause {
             Some(cause) if !arrived => Err(cause),
-            _ => Ok(arrived || request.peer == NO_PEER),
+            _ => Ok(arrived || !receiver.is_active() || request.peer == NO_PEER),
         }
     }
 }

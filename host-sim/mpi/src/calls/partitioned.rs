@@ -152,7 +152,7 @@ mpi! { fn MPI_Pready_list(len: c_int, list: Ptr<c_int>, request: Handle) on MPI_
 mpi! { fn MPI_Parrived(request: Handle, number: c_int, flag: Ptr<c_int>) on MPI_COMM_SELF => {
     let number = partition(number)?;
     if request == MPI_REQUEST_NULL {
-        // Nothing is awaited (MPI 5.0, 4.2).
+        // As of one that is inactive (MPI 4.1, 4.2.2).
         return flag.set(1);
     }
     let is_there = requests::with_parts(request, |scope, request, bundles| {
