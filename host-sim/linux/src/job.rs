@@ -84,7 +84,7 @@ impl Job {
     /// Joins the job that the launcher or a process manager ([`pmi`](crate::pmi)) has started this
     /// process for; without either, a job of one rank. All peers are connected when this returns.
     /// `memory` has a row for every rank, or that of every rank has fewer; the environment may ask
-    /// for fewer ([`peer_rows`](crate::peer_rows)).
+    /// for fewer ([`peer_rows`]).
     ///
     /// # Errors
     /// What [`JoinError`] names. The launcher has been told. A process manager ends this process
@@ -95,7 +95,7 @@ impl Job {
 
     /// Joins like [`join`](Self::join), with the memory that `storage` makes for a rank of a job of
     /// so many: of [`lazy::storage`](crate::lazy::storage), say. Of so many peers, where the
-    /// environment asks for rows for fewer ([`peer_rows`](crate::peer_rows)).
+    /// environment asks for rows for fewer ([`peer_rows`]).
     ///
     /// # Errors
     /// That of `storage`, and those of [`join`](Self::join).

@@ -1,5 +1,5 @@
 //! Rows of a rank's table of peers where they are to be fewer than the ranks of its job: memory for
-//! the peers that it is in contact with at a time ([`aldis_kernel::storage`]).
+//! the peers that it is in contact with at a time ([`mod@aldis_kernel::storage`]).
 //!
 //! All ranks of a job have rows for all, or all have fewer: each tells its rows beside its card,
 //! and none joins that is unlike the others.
