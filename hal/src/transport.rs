@@ -85,6 +85,10 @@ pub trait Sink {
     /// said, or nowhere if it was let go of. Before anything else of that peer.
     fn landed(&mut self, _from: PeerId, _head: &[u8]) {}
     /// `peer` is lost; nothing more will arrive from it and every later post answers `Never`.
+    ///
+    /// Told of each peer that has ended, well or not, also where no message was ever exchanged: at
+    /// the latest some time after a post to it. A goodbye goes to those in contact with its sender
+    /// alone.
     fn lost(&mut self, peer: PeerId, cause: Cause);
 }
 

@@ -227,6 +227,34 @@ fn a_lost_peer_without_a_row_fails_what_waits_for_it() {
     assert_eq!(first.send(&world, &[1_u8; 8], Rank(3), Tag(1)).unwrap_err().cause, Cause::PeerDead);
 }
 
+/// A rank may ask one peer at a time over three rows: one that never answers holds up all others,
+/// but no longer than it lives.
+#[test]
+fn a_peer_that_ends_unanswered_leaves_its_row_to_those_that_wait() {
+    let mut job = Job::new(5, Shape::default());
+    let (mut clock, dead) = (job.clock.clone(), job.dead.clone());
+    let mut ranks = job.ranks();
+    let [zero, one, ..] = &mut ranks[..] else { panic!("five ranks") };
+    let (world, data, mut buffer) = (zero.world(), pattern(0, 8), [0_u8; 8]);
+    zero.scope(|zero| {
+        let mut deaf = zero.isend(&world, &[1_u8; 8], Rank(3), Tag(1))?;
+        settle(&mut clock, &mut [&mut || zero.poll(64)]);
+        let mut sending = zero.isend(&world, &data, Rank(1), Tag(2))?;
+        settle(&mut clock, &mut [&mut || zero.poll(64), &mut || one.poll(64)]);
+        assert!(zero.test(&mut deaf)?.is_none() && zero.test(&mut sending)?.is_none());
+        dead.set(Some(3));
+        settle(&mut clock, &mut [&mut || zero.poll(64), &mut || one.poll(64)]);
+        assert_eq!(zero.test(&mut deaf).unwrap_err().cause, Cause::PeerDead);
+        assert!(zero.test(&mut sending)?.is_some(), "the row is free");
+        Ok(())
+    })
+    .unwrap();
+    dead.set(None);
+    let world = one.world();
+    assert_eq!(one.recv(&world, &mut buffer, Rank(0), Tag(2)).unwrap().bytes, 8);
+    assert_eq!(buffer[..], data);
+}
+
 /// The transport tells a loss once, and no row is free to keep it in: what waits for the peer later
 /// is told all the same.
 #[test]

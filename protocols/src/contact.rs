@@ -30,6 +30,9 @@
 //!   which the other side may have dropped before it had a row. A repetition that is too many comes
 //!   before the close of the side that sent it, so it is never taken for the next contact.
 //!
+//! A side that has ended answers nothing, and says goodbye in an open contact alone. The other is
+//! told by its transport, and lets go of the contact; without that it would ask for ever.
+//!
 //! Nothing is remembered of a contact that is over: the next counts its messages and credits from
 //! zero. A message that is not matched when its contact ends keeps its envelope; what is still to
 //! be said about an announced one is said in the next contact.

@@ -9,7 +9,7 @@ use aldis_kernel::hal::{
 use aldis_kernel::{Rank, Source, Tag};
 use aldis_sim::workloads::{WORKLOADS, Workload, mixed};
 use aldis_sim::{
-    Outcome, Profile, Report, SimConfig, SimEndpoint, SimTransport, Topology, VirtualNode, simulate,
+    Outcome, Profile, Report, SimConfig, SimEndpoint, SimTransport, Topology, VirtualNode, Wire, simulate,
     simulate_nodes,
 };
 
@@ -59,6 +59,45 @@ fn two_hundred_seeds_of_the_mixed_workload_pass() {
 fn a_death_ends_what_depends_on_it_and_hangs_nothing() {
     for seed in 0..100 {
         run("mixed", &SimConfig { faults: Profile::Crash, ..config(seed) });
+    }
+}
+
+/// Of a rank that leaves, its goodbye tells those that are in contact with it, and its transport
+/// all others.
+#[test]
+fn a_rank_that_has_left_is_known_to_those_without_a_row_for_it() {
+    let program = |ep: &mut SimEndpoint<'_>| -> Outcome {
+        let (world, mut buffer) = (ep.world(), [0; 8]);
+        match world.rank().0 {
+            0 => {
+                // What it has sent before it left is there.
+                assert_eq!(ep.recv(&world, &mut buffer, Rank(3), Tag(1)).map(|status| status.bytes), Ok(8));
+                let left = ep.recv(&world, &mut buffer, Rank(4), Tag(2)).unwrap_err();
+                let never = ep.ssend(&world, &buffer, Rank(5), Tag(2)).unwrap_err();
+                assert_eq!((left.cause, never.cause), (Cause::PeerLeft, Cause::PeerLeft));
+            }
+            3 => drop(ep.send(&world, &[7_u8; 8], Rank(0), Tag(1)).unwrap()),
+            _ => {}
+        }
+        Ok(())
+    };
+    for seed in 0..40 {
+        let active = (seed % 2 == 0).then_some(3);
+        // With a profile of deaths, of which none happens, no rank waits for the others at its end.
+        let (faults, only) = (Profile::Crash, Some(vec![]));
+        let config = SimConfig { active, faults, only, wire: Wire::Messages, ..SimConfig::new(seed, 6) };
+        let report = simulate(&config, program).unwrap();
+        assert!(report.failure.is_none(), "{active:?}, {report}");
+    }
+}
+
+/// A rank kept a row for a peer that had left without a word, and what waited for a row waited for
+/// ever.
+#[test]
+fn a_job_of_three_rows_that_once_hung_ends() {
+    for faults in [Profile::Crash, Profile::Restart] {
+        let (active, topology, wire) = (Some(3), Topology::Ring, Wire::Messages);
+        run("mixed", &SimConfig { active, topology, wire, faults, ..SimConfig::new(4_001_516, 13) });
     }
 }
 

@@ -73,7 +73,7 @@ pub enum JoinError {
         /// The rank that it introduces; `None` if it does not decode.
         found: Option<u32>,
     },
-    /// One rank has rows for all ranks of the job, and another for fewer.
+    /// Ranks differ: one has rows for all ranks of the job, and another for fewer.
     Rows {
         /// The first that has them for all.
         with_all: u32,

@@ -92,11 +92,10 @@ impl<'a> Transport for Messages<'a> {
     }
 
     fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
-        match peer.0 < self.ranks {
-            false => Err(Cause::Unreachable),
-            true if self.cpu.world.borrow().is_gone(self.cpu.node, peer.0) => Err(Cause::PeerDead),
-            true => Ok(&self.caps),
+        if peer.0 >= self.ranks {
+            return Err(Cause::Unreachable);
         }
+        self.cpu.world.borrow().goes_to(self.cpu.node, peer.0).map(|()| &self.caps)
     }
 
     fn introduce(&mut self, peer: PeerId, _epoch: Epoch, _address: &[u8]) -> Result<(), Cause> {
@@ -133,7 +132,7 @@ impl<'a> Transport for Messages<'a> {
             match taken {
                 Some(Delivery::Message(message)) => sink.arrived(PeerId(message.from), &message.bytes),
                 Some(Delivery::Ready(peer)) => sink.ready(PeerId(peer)),
-                Some(Delivery::Lost { peer, .. }) => sink.lost(PeerId(peer), Cause::PeerDead),
+                Some(Delivery::Lost { peer, cause, .. }) => sink.lost(PeerId(peer), cause),
                 Some(Delivery::Frame(_)) | None => break,
             }
             events += 1;

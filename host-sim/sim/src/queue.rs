@@ -3,7 +3,7 @@
 use core::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use aldis_kernel::hal::Epoch;
+use aldis_kernel::hal::{Cause, Epoch};
 
 /// A message under way, from one life of a node to one life of another.
 #[derive(Debug)]
@@ -29,10 +29,11 @@ pub(crate) enum Delivery {
     Frame(FlyingFrame),
     /// There is room for a message to this node.
     Ready(u32),
-    /// This life of a node is over.
+    /// This life of a node is over, and nothing more comes of it.
     Lost {
         peer: u32,
         epoch: Epoch,
+        cause: Cause,
     },
 }
 

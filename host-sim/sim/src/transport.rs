@@ -102,7 +102,7 @@ impl<'t, 'a: 't> Slot for SimSlot<'t, 'a> {
 
     fn commit(mut self) {
         let Cpu { world, node, .. } = self.cpu;
-        world.borrow_mut().watch.posted(*node, self.peer.0, self.reserved.bytes());
+        world.borrow_mut().posted(*node, self.peer.0, self.reserved.bytes());
         self.reserved.commit();
     }
 }
@@ -180,7 +180,7 @@ impl<'a> Transport for SimTransport<'a> {
         let post = on!(&mut self.wire, end => end.short(peer, header, payload));
         if let Post::Done | Post::Queued = post {
             let message = [header, payload].concat();
-            self.cpu.world.borrow_mut().watch.posted(self.cpu.node, peer.0, &message);
+            self.cpu.world.borrow_mut().posted(self.cpu.node, peer.0, &message);
         }
         post
     }

@@ -6,7 +6,8 @@
 //! - every message comes out once, as it went in, in the order in which it went in;
 //! - messages that take part in matching are numbered without a gap;
 //! - none goes in beyond the credits of which its sender can know, and none of its blocks;
-//! - credits are never taken back, and never promise more than the receiver has room for.
+//! - credits are never taken back, and never promise more than the receiver has room for;
+//! - a rank that asks another for contact is answered in time, or told that the other has ended.
 //!
 //! Numbers and credits of a contact count from its first message. A pair of which one has died is
 //! not watched any more: its next life counts from the start.
@@ -32,7 +33,13 @@ pub enum Invariant {
     Credit,
     /// A receiver keeps to what it has granted, and grants no more than it has.
     Grant,
+    /// A rank asks no other for contact for ever.
+    Contact,
 }
+
+/// The longest that a rank asks for contact in vain, in virtual ns: several times what each of many
+/// contacts may hold the rows of a rank that others ask.
+const ASKING_NS_MAX: u64 = 5_000_000_000;
 
 impl Invariant {
     const fn name(self) -> &'static str {
@@ -42,6 +49,7 @@ impl Invariant {
             Self::Sequence => "sequence",
             Self::Credit => "credit",
             Self::Grant => "grant",
+            Self::Contact => "contact",
         }
     }
 }
@@ -102,6 +110,8 @@ struct WatchedLane {
     known: Option<CreditLimits>,
     /// True from the sender's contact to its close.
     in_contact: bool,
+    /// The time of the first contact that the sender has asked for and no answer has followed.
+    asking_ns: Option<u64>,
 }
 
 /// Watches all pairs of a job whose ranks have the same room for each other.
@@ -156,7 +166,7 @@ impl JobWatch {
     }
 
     /// The kernel of `from` has handed a message for `to` to its transport, which has taken it.
-    pub(crate) fn posted(&mut self, from: u32, to: u32, bytes: &[u8]) {
+    pub(crate) fn posted(&mut self, from: u32, to: u32, bytes: &[u8], now: u64) {
         if !self.is_watched(from, to) {
             return;
         }
@@ -176,12 +186,17 @@ impl JobWatch {
             self.lanes[to as usize].entry(from).or_default().arrived = CreditLimits::default();
         }
         let back = self.lanes[to as usize].entry(from).or_default();
-        let (limit, arrived) = (back.known.unwrap_or(self.room), back.arrived);
+        let (limit, arrived, is_answered) = (back.known.unwrap_or(self.room), back.arrived, back.in_contact);
+        if header.kind == Kind::Contact {
+            back.asking_ns = None;
+        }
         let room = self.room;
         let lane = self.lanes[from as usize].entry(to).or_default();
+        let late = lane.ask(header.kind, is_answered, now);
         lane.under_way.push_back(Letter { digest: digest(bytes), header, in_block });
         self.under_way += 1;
-        let broken = lane.grant(header.limits, arrived, room).or_else(|| lane.send(&header, in_block, limit));
+        let broken = late.or_else(|| lane.grant(header.limits, arrived, room));
+        let broken = broken.or_else(|| lane.send(&header, in_block, limit));
         if let Some((invariant, what)) = broken {
             self.report(invariant, from, to, format!("{}: {what}", describe(&header)));
         }
@@ -217,6 +232,17 @@ impl JobWatch {
 }
 
 impl WatchedLane {
+    /// Keeps the time since which the sender asks for a contact, and the other has said nothing.
+    fn ask(&mut self, kind: Kind, is_answered: bool, now: u64) -> Option<(Invariant, String)> {
+        if kind != Kind::Contact || is_answered {
+            self.asking_ns = None;
+            return None;
+        }
+        let asks_ms = now.saturating_sub(*self.asking_ns.get_or_insert(now)) / 1_000_000;
+        let what = || format!("it is not answered for {asks_ms} ms");
+        (asks_ms > ASKING_NS_MAX / 1_000_000).then(|| (Invariant::Contact, what()))
+    }
+
     /// Looks at the limits that a message of this lane carries to the other rank, of which so much
     /// has arrived here.
     fn grant(
@@ -322,7 +348,7 @@ mod tests {
     fn after(messages: &[Vec<u8>]) -> Option<Invariant> {
         let mut watch = watch(2);
         for message in messages {
-            watch.posted(0, 1, message);
+            watch.posted(0, 1, message, 0);
             watch.delivered(0, 1, message);
         }
         assert_eq!(watch.under_way(), 0);
@@ -334,10 +360,10 @@ mod tests {
         let mut watch = watch(2);
         for number in 0..100_u16 {
             let sent = message(Kind::Eager, number, limits(2, 1), 40);
-            watch.posted(0, 1, &sent);
+            watch.posted(0, 1, &sent, 0);
             watch.delivered(0, 1, &sent);
             let credit = message(Kind::Credit, 0, limits(number + 3, number + 2), 0);
-            watch.posted(1, 0, &credit);
+            watch.posted(1, 0, &credit, 0);
             watch.delivered(1, 0, &credit);
         }
         assert_eq!((watch.violation(), watch.under_way()), (None, 0));
@@ -377,8 +403,8 @@ mod tests {
         let bad: [&[&Vec<u8>]; 4] = [&[&two], &[&one, &one], &[&damaged], &[&one, &two, &two]];
         for (out, words) in bad.into_iter().zip(["early", "twice", "damaged", "nothing is under way"]) {
             let mut watch = watch(2);
-            watch.posted(0, 1, &one);
-            watch.posted(0, 1, &two);
+            watch.posted(0, 1, &one, 0);
+            watch.posted(0, 1, &two, 0);
             out.iter().for_each(|message| watch.delivered(0, 1, message));
             let violation = watch.violation().unwrap();
             assert_eq!((violation.invariant, violation.from, violation.to), (Invariant::Stream, 0, 1));
@@ -387,15 +413,33 @@ mod tests {
     }
 
     #[test]
+    fn a_contact_that_is_asked_for_in_vain_is_seen() {
+        let contact = message(Kind::Contact, 0, limits(2, 1), 0);
+        let asked = |answered_ns: Option<u64>| {
+            let mut watch = watch(2);
+            for now in (0..=12).map(|second| second * 500_000_000) {
+                watch.posted(0, 1, &contact, now);
+                if answered_ns == Some(now) {
+                    watch.posted(1, 0, &contact, now);
+                }
+            }
+            watch.violation().map(|violation| (violation.invariant, violation.from, violation.to))
+        };
+        assert_eq!(asked(Some(0)), None);
+        assert_eq!(asked(Some(4_000_000_000)), None);
+        assert_eq!(asked(None), Some((Invariant::Contact, 0, 1)));
+    }
+
+    #[test]
     fn a_pair_with_a_dead_rank_is_left_alone() {
         let mut watch = watch(3);
         let sent = message(Kind::Eager, 0, limits(2, 1), 8);
-        watch.posted(0, 1, &sent);
-        watch.posted(0, 2, &sent);
+        watch.posted(0, 1, &sent, 0);
+        watch.posted(0, 2, &sent, 0);
         watch.died(1);
         assert_eq!(watch.under_way(), 1);
         watch.delivered(1, 0, &sent);
-        watch.posted(0, 1, &sent);
+        watch.posted(0, 1, &sent, 0);
         assert_eq!((watch.violation(), watch.under_way()), (None, 1));
     }
 }

@@ -7,9 +7,9 @@ mod frames;
 mod lanes;
 mod lives;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
-use aldis_kernel::hal::{Activity, Epoch};
+use aldis_kernel::hal::{Activity, Cause, Epoch};
 
 use super::config::{SimConfig, Wire};
 use super::faults::RunFault;
@@ -39,8 +39,8 @@ pub(crate) struct Node {
     inbox: VecDeque<Delivery>,
     /// Lanes to others, made when first used.
     lanes: BTreeMap<u32, NodeLane>,
-    /// The nodes that it cannot send to any more.
-    gone: BTreeSet<u32>,
+    /// The nodes that it cannot send to any more, and why.
+    gone: BTreeMap<u32, Cause>,
     /// The nodes that it knows in another life than the first.
     known: BTreeMap<u32, Epoch>,
     /// The times at which the frames that wait to be sent will have left its network card.
@@ -286,16 +286,24 @@ impl World {
                 self.mix(u64::from(frame.from));
             }
             Delivery::Ready(peer) => self.mix(u64::from(*peer)),
-            Delivery::Lost { peer, epoch } => {
+            Delivery::Lost { peer, epoch, cause } => {
                 if self.knows(index, *peer) != *epoch {
                     return;
                 }
-                self.nodes[index as usize].gone.insert(*peer);
+                // What one has sent that has left is taken first.
+                if *cause == Cause::PeerDead {
+                    self.nodes[index as usize].gone.insert(*peer, *cause);
+                }
                 self.mix(u64::from(*peer));
             }
         }
         self.nodes[index as usize].inbox.push_back(delivery);
         self.rouse(index);
+    }
+
+    /// The kernel of a node has handed a message to its transport, which has taken it.
+    pub(crate) fn posted(&mut self, from: u32, to: u32, message: &[u8]) {
+        self.watch.posted(from, to, message, self.now);
     }
 
     /// The next thing for the node's transport to deliver.
@@ -311,7 +319,10 @@ impl World {
                 let at = self.work(index);
                 self.record(|| Record::FrameTaken { frame: frame.id, from: frame.from, to: index, at });
             }
-            Delivery::Ready(_) | Delivery::Lost { .. } => {}
+            Delivery::Lost { peer, cause, .. } => {
+                self.nodes[index as usize].gone.insert(*peer, *cause);
+            }
+            Delivery::Ready(_) => {}
         }
         Some(delivery)
     }
@@ -377,7 +388,7 @@ impl Node {
             clock: 0,
             inbox: VecDeque::new(),
             lanes: BTreeMap::new(),
-            gone: BTreeSet::new(),
+            gone: BTreeMap::new(),
             known: BTreeMap::new(),
             departures: VecDeque::new(),
             full: false,

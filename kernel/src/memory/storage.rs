@@ -264,7 +264,7 @@ impl Memory<'_> {
         self.peers.len() as u32
     }
 
-    /// The same memory with no more than `peers` rows for peers; what is set aside for each stays.
+    /// Takes away all but the first `peers` rows for peers; what is set aside for each stays.
     #[must_use]
     pub fn with_peers(self, peers: u32) -> Self {
         let Self { peers: rows, active, scheduled, .. } = self;

@@ -22,6 +22,8 @@ struct ContactBudget {
     refusals: u8,
     /// Contacts that are repeated for want of an answer.
     repeats: u8,
+    /// Times that it ends, well or not.
+    ends: u8,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -41,10 +43,16 @@ struct ContactSide {
     received: u8,
     /// Messages on their way to the other side.
     lane: VecDeque<SentMessage>,
+    /// It has ended: it takes nothing and says nothing.
+    is_over: bool,
 }
 
+/// Two sides; the transport tells each of the end of the other, or it does not.
 #[derive(Clone, Hash, Debug)]
-struct ContactPair([ContactSide; 2]);
+struct ContactPair {
+    sides: [ContactSide; 2],
+    tells_ends: bool,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PairStep {
@@ -61,10 +69,16 @@ enum PairStep {
     Take(usize),
     /// A contact is dropped.
     Refuse(usize),
+    /// A side has sent all that it had to send, and leaves.
+    Leave(usize),
+    /// A side ends with all that is under way.
+    Die(usize),
+    /// A side is told that the other has ended, once all that it has sent has come.
+    Hear(usize),
 }
 
 impl ContactPair {
-    fn new(budget: ContactBudget) -> Self {
+    fn new(budget: ContactBudget, tells_ends: bool) -> Self {
         let side = ContactSide {
             contact: Contact::NONE,
             budget,
@@ -72,8 +86,9 @@ impl ContactPair {
             sent: 0,
             received: 0,
             lane: VecDeque::new(),
+            is_over: false,
         };
-        Self([side.clone(), side])
+        Self { sides: [side.clone(), side], tells_ends }
     }
 
     /// Steps that bring the pair to its end if nothing else happens: nothing is refused, and no
@@ -81,17 +96,26 @@ impl ContactPair {
     fn next_good(&self) -> Option<PairStep> {
         use PairStep::*;
         let good = |step: &PairStep| match *step {
-            Want(_) | Close(_) | Refuse(_) => false,
-            Repeat(side) => self.0[side].lane.is_empty() && self.0[1 - side].lane.is_empty(),
+            Want(_) | Close(_) | Refuse(_) | Leave(_) | Die(_) => false,
+            Repeat(side) => self.sides.iter().all(|side| side.lane.is_empty()) && !self.may_hear(side),
             _ => true,
         };
         self.all_steps(true).into_iter().find(good)
     }
 
+    fn may_hear(&self, at: usize) -> bool {
+        let (side, other) = (&self.sides[at], &self.sides[1 - at]);
+        let holds = !side.contact.is_none() || side.waiting > 0;
+        self.tells_ends && other.is_over && other.lane.is_empty() && holds
+    }
+
     fn all_steps(&self, is_patient: bool) -> Vec<PairStep> {
         let mut steps = vec![];
         for at in 0..2 {
-            let (side, other) = (&self.0[at], &self.0[1 - at]);
+            let (side, other) = (&self.sides[at], &self.sides[1 - at]);
+            if side.is_over {
+                continue;
+            }
             let mut may = |is, step| {
                 if is {
                     steps.push(step);
@@ -109,23 +133,25 @@ impl ContactPair {
             may(next.is_some(), PairStep::Take(at));
             let refuses = next == Some(&SentMessage::Of(ContactMessage::Contact)) && contact.is_none();
             may(refuses && budget.refusals > 0, PairStep::Refuse(at));
+            may(budget.ends > 0 && *waiting == 0, PairStep::Leave(at));
+            may(budget.ends > 0, PairStep::Die(at));
+            may(self.may_hear(at), PairStep::Hear(at));
         }
         steps
     }
 
     fn take(&mut self, at: usize) -> Result<(), Broken> {
-        let Some(came) = self.0[1 - at].lane.pop_front() else { return Ok(()) };
-        let side = &mut self.0[at];
+        let Some(came) = self.sides[1 - at].lane.pop_front() else { return Ok(()) };
+        let side = &mut self.sides[at];
         match came {
             SentMessage::Of(ContactMessage::Contact) => {
                 side.contact.met().map_err(|what| format!("contact at {at}: {what}"))?;
             }
             SentMessage::Of(ContactMessage::Close) => {
                 let is_over = side.contact.left().map_err(|what| format!("close at {at}: {what}"))?;
-                if is_over && !self.0[1 - at].lane.is_empty() {
-                    let early =
-                        self.0[1 - at].lane.iter().any(|sent| matches!(sent, SentMessage::Message(_)));
-                    if early {
+                if is_over && !self.sides[1 - at].lane.is_empty() {
+                    let mut rest = self.sides[1 - at].lane.iter();
+                    if rest.any(|sent| matches!(sent, SentMessage::Message(_))) {
                         return Err(format!("messages come to {at} after the contact is over"));
                     }
                 }
@@ -145,9 +171,9 @@ impl ContactPair {
 
     /// Checks what holds when nothing is under way and nothing due.
     fn check_rest(&self) -> Result<(), Broken> {
-        let [one, other] = &self.0;
+        let [one, other] = &self.sides;
         let rests = |side: &ContactSide| side.lane.is_empty() && side.contact.due().is_none();
-        if !rests(one) || !rests(other) {
+        if !rests(one) || !rests(other) || one.is_over || other.is_over {
             return Ok(());
         }
         let alike = one.contact == other.contact && (one.contact.is_none() || one.contact.is_open());
@@ -181,8 +207,12 @@ impl explore::World for ContactPair {
         | PairStep::Send(at)
         | PairStep::Close(at)
         | PairStep::Take(at)
-        | PairStep::Refuse(at)) = step;
-        let side = &mut self.0[at];
+        | PairStep::Refuse(at)
+        | PairStep::Leave(at)
+        | PairStep::Die(at)
+        | PairStep::Hear(at)) = step;
+        let reaches = !self.sides[1 - at].is_over;
+        let side = &mut self.sides[at];
         match step {
             PairStep::Want(_) => {
                 (side.budget.messages, side.waiting) = (side.budget.messages - 1, side.waiting + 1)
@@ -194,12 +224,12 @@ impl explore::World for ContactPair {
             }
             PairStep::Say(_) => {
                 if let Some(due) = side.contact.due() {
-                    side.lane.push_back(SentMessage::Of(due));
+                    side.lane.extend(reaches.then_some(SentMessage::Of(due)));
                     side.contact.sent();
                 }
             }
             PairStep::Send(_) => {
-                side.lane.push_back(SentMessage::Message(side.sent));
+                side.lane.extend(reaches.then_some(SentMessage::Message(side.sent)));
                 (side.sent, side.waiting) = (side.sent + 1, side.waiting - 1);
             }
             PairStep::Close(_) => {
@@ -209,14 +239,27 @@ impl explore::World for ContactPair {
             PairStep::Take(_) => self.take(at)?,
             PairStep::Refuse(_) => {
                 side.budget.refusals -= 1;
-                self.0[1 - at].lane.pop_front();
+                self.sides[1 - at].lane.pop_front();
             }
+            PairStep::Leave(_) | PairStep::Die(_) => {
+                (side.is_over, side.contact, side.waiting) = (true, Contact::NONE, 0);
+                if let PairStep::Die(_) = step {
+                    // It counts as never sent.
+                    let lost = side.lane.drain(..).filter(|sent| matches!(sent, SentMessage::Message(_)));
+                    side.sent -= lost.count() as u8;
+                }
+                let other = &mut self.sides[1 - at];
+                other.lane.clear();
+                other.budget.ends = 0;
+            }
+            PairStep::Hear(_) => (side.contact, side.waiting) = (Contact::NONE, 0),
         }
         self.check_rest()
     }
 }
 
-/// All that waits is sent and received in the end, and every contact that can be closed is.
+/// All that waits is sent and received in the end, and every contact that can be closed is; a side
+/// whose peer has ended holds nothing of it.
 fn recovers(world: &ContactPair, good: &mut HashSet<u64>) -> Result<(), Broken> {
     use explore::World;
     let mut world = world.clone();
@@ -229,10 +272,14 @@ fn recovers(world: &ContactPair, good: &mut HashSet<u64>) -> Result<(), Broken> 
         }
         passed.push(fingerprint);
         let Some(step) = world.next_good() else {
-            let left: u8 = world.0.iter().map(|side| side.waiting + side.sent).sum();
-            let received: u8 = world.0.iter().map(|side| side.received).sum();
-            if left != received {
-                return Err(format!("{left} messages, {received} received: {world:?}"));
+            for (side, other) in [(0, 1), (1, 0)].map(|(one, two)| (&world.sides[one], &world.sides[two])) {
+                let left = side.waiting + side.sent;
+                if !other.is_over && left != other.received {
+                    return Err(format!("{left} messages, {} received: {world:?}", other.received));
+                }
+                if other.is_over && !side.contact.is_none() {
+                    return Err(format!("a contact with one that has ended: {world:?}"));
+                }
             }
             good.extend(passed);
             return Ok(());
@@ -242,17 +289,25 @@ fn recovers(world: &ContactPair, good: &mut HashSet<u64>) -> Result<(), Broken> 
     Err("it goes on for ever".to_string())
 }
 
-const BUDGET: ContactBudget = ContactBudget { messages: 2, closes: 2, refusals: 1, repeats: 1 };
+const BUDGET: ContactBudget = ContactBudget { messages: 2, closes: 2, refusals: 1, repeats: 1, ends: 0 };
 
-fn explored(budget: ContactBudget) -> Result<usize, explore::Counterexample<PairStep>> {
-    explore::explore(ContactPair::new(budget), &[()], |world, (), good| recovers(world, good))
-        .map(|found| found.states)
+fn explored(pair: ContactPair) -> Result<usize, explore::Counterexample<PairStep>> {
+    explore::explore(pair, &[()], |world, (), good| recovers(world, good)).map(|found| found.states)
 }
 
 #[test]
 fn every_message_comes_once_and_in_order_whatever_crosses() {
-    let states = explored(BUDGET).unwrap();
+    let states = explored(ContactPair::new(BUDGET, true)).unwrap();
     assert!(states > 10_000, "{states} states alone");
+}
+
+/// A side may end in any state of a contact, and with anything under way.
+#[test]
+fn a_side_whose_peer_ends_holds_nothing_of_it_if_it_is_told() {
+    let budget = ContactBudget { messages: 1, closes: 1, ends: 1, ..BUDGET };
+    let states = explored(ContactPair::new(budget, true)).unwrap();
+    assert!(states > 10_000, "{states} states alone");
+    assert!(explored(ContactPair::new(budget, false)).is_err(), "it would ask for ever");
 }
 
 #[test]
@@ -266,7 +321,7 @@ fn every_defect_is_found() {
         Defect::OpensUnanswered,
         Defect::ForgetsAtClose,
     ] {
-        let found = sabotage::with(Some(defect), || explored(BUDGET));
+        let found = sabotage::with(Some(defect), || explored(ContactPair::new(BUDGET, true)));
         assert!(found.is_err(), "{defect:?} is not found");
     }
 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use aldis_kernel::hal::{Again, Cause, Epoch, Refusal};
 
-use super::{Delivery, EventKind, Life, Record, World, lives};
+use super::{Delivery, EventKind, Life, Record, Wire, World, lives};
 use crate::queue::Message;
 
 /// The messages from one node to another.
@@ -37,27 +37,30 @@ impl World {
         node.known.insert(peer, epoch);
         let is_stale = |delivery: &Delivery| match delivery {
             Delivery::Message(message) => message.from == peer && message.epoch != epoch,
-            Delivery::Lost { peer: lost, epoch: old } => *lost == peer && *old != epoch,
+            Delivery::Lost { peer: lost, epoch: old, .. } => *lost == peer && *old != epoch,
             Delivery::Ready(_) | Delivery::Frame(_) => false,
         };
         self.discard(index, is_stale);
         let of = &self.nodes[peer as usize];
-        if of.life == Life::Dead || of.epoch != epoch {
-            // This life was over before it was known here.
-            self.tell_death(index, peer, epoch);
+        // This life may have been over before it was known here.
+        match of.life {
+            Life::Dead => self.tell_death(index, peer, epoch),
+            _ if of.epoch != epoch => self.tell_death(index, peer, epoch),
+            Life::Over => self.tell_end(index, peer),
+            Life::Alive | Life::Lingering => {}
         }
         // It may have tried before it was known here.
         self.tell_ready(peer, index);
     }
 
-    /// Returns true if `from` lets nothing more to `to` through.
-    pub(crate) fn is_gone(&self, from: u32, to: u32) -> bool {
-        self.nodes[from as usize].gone.contains(&to)
+    /// Fails if `from` lets nothing more to `to` through.
+    pub(crate) fn goes_to(&self, from: u32, to: u32) -> Result<(), Cause> {
+        self.nodes[from as usize].gone.get(&to).map_or(Ok(()), |cause| Err(*cause))
     }
 
     /// `from` lets go of `to`.
     pub(crate) fn let_go(&mut self, from: u32, to: u32) {
-        self.nodes[from as usize].gone.insert(to);
+        self.nodes[from as usize].gone.entry(to).or_insert(Cause::PeerDead);
         self.discard(from, |delivery| matches!(delivery, Delivery::Message(message) if message.from == to));
     }
 
@@ -81,7 +84,7 @@ impl World {
     pub(super) fn is_welcome(&self, index: u32, message: &Message) -> bool {
         let node = &self.nodes[index as usize];
         let is_meant = message.to_epoch == node.epoch && message.epoch == self.knows(index, message.from);
-        node.life.runs() && is_meant && !node.gone.contains(&message.from)
+        node.life.runs() && is_meant && !node.gone.contains_key(&message.from)
     }
 
     /// A message has made room behind it, if its sender still lives that life.
@@ -96,6 +99,21 @@ impl World {
         }
     }
 
+    /// On the wire of messages a node learns that the program of another has returned, once all
+    /// that it has sent has come: as of a process that ends, of which its own goodbyes tell none
+    /// but those that are in contact with it.
+    pub(super) fn tell_end(&mut self, node: u32, peer: u32) {
+        if self.config.wire != Wire::Messages {
+            return;
+        }
+        let of = &self.nodes[peer as usize];
+        let epoch = of.epoch;
+        let last_ns = of.lanes.get(&node).map_or(0, |lane| lane.last_ns);
+        let at = last_ns.max(self.now.max(of.clock) + self.config.network.latency_ns);
+        let delivery = Delivery::Lost { peer, epoch, cause: Cause::PeerLeft };
+        self.push(at, EventKind::Deliver { node, delivery });
+    }
+
     /// Tells `from` that it can try again to send to `to`, if it wants to know.
     fn tell_ready(&mut self, from: u32, to: u32) {
         let at = self.now.max(self.nodes[to as usize].clock) + self.config.network.latency_ns;
@@ -107,9 +125,7 @@ impl World {
 
     /// Fails unless there is room for one more message; the sender is told later when there is.
     pub(crate) fn admit(&mut self, from: u32, to: u32) -> Result<(), Refusal> {
-        if self.is_gone(from, to) {
-            return Err(Refusal::Never(Cause::PeerDead));
-        }
+        self.goes_to(from, to).map_err(Refusal::Never)?;
         let (one, other) = (self.nodes[from as usize].epoch, self.nodes[to as usize].epoch);
         let met = self.knows(from, to) == other && self.knows(to, from) == one;
         let depth = self.config.network.depth;

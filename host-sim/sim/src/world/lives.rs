@@ -1,7 +1,7 @@
 //! Lives and deaths of nodes, and what a launcher or a discovery service would tell the others of
 //! them.
 
-use aldis_kernel::hal::{Epoch, PeerId};
+use aldis_kernel::hal::{Cause, Epoch, PeerId};
 use aldis_kernel::protocols::Card;
 use aldis_kernel::protocols::card::Room;
 
@@ -59,6 +59,9 @@ impl World {
             self.nodes[node as usize].life = Life::Over;
             self.programs -= 1;
             self.empty(node);
+            for other in (0..self.config.ranks).filter(|other| *other != node) {
+                self.tell_end(other, node);
+            }
         } else {
             self.die(node, None);
         }
@@ -95,7 +98,8 @@ impl World {
     pub(super) fn tell_death(&mut self, node: u32, peer: u32, epoch: Epoch) {
         if self.config.wire == Wire::Messages {
             let at = self.now + self.random.below(DETECT_NS_MAX);
-            self.push(at, EventKind::Deliver { node, delivery: Delivery::Lost { peer, epoch } });
+            let delivery = Delivery::Lost { peer, epoch, cause: Cause::PeerDead };
+            self.push(at, EventKind::Deliver { node, delivery });
         }
     }
 
@@ -109,8 +113,10 @@ impl World {
         self.record(|| Record::Boot { node: index, at });
         for peer in 0..self.config.ranks {
             let other = &self.nodes[peer as usize];
-            if other.life == Life::Dead {
-                self.tell_death(index, peer, other.epoch);
+            match other.life {
+                Life::Dead => self.tell_death(index, peer, other.epoch),
+                Life::Over => self.tell_end(index, peer),
+                Life::Alive | Life::Lingering => {}
             }
         }
         self.sleep(index, self.now);
