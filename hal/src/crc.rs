@@ -7,6 +7,21 @@
 #[cfg(all(not(miri), any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod instruction;
 
+/// The polynomial 0x1EDC6F41 with its bits reversed.
+const POLYNOMIAL: u32 = 0x82F6_3B78;
+
+/// Returns the CRC-32C register after so many zero bits, from what it was before: one by one, to
+/// make tables of.
+#[must_use]
+pub const fn crc32c_after_zeros(mut register: u32, bits: usize) -> u32 {
+    let mut bit = 0;
+    while bit < bits {
+        register = (register >> 1) ^ (POLYNOMIAL & 0_u32.wrapping_sub(register & 1));
+        bit += 1;
+    }
+    register
+}
+
 /// Returns the CRC-32C register after these bytes, from what it was before: neither is inverted.
 /// `None` if the processor has no instruction for it.
 #[inline]

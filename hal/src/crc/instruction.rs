@@ -7,6 +7,8 @@
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
+use super::crc32c_after_zeros;
+
 /// Returns the register after these bytes, if the processor has the instruction.
 #[inline]
 pub(super) fn after(register: u32, bytes: &[u8]) -> Option<u32> {
@@ -29,9 +31,6 @@ const RUN_BYTES: usize = 480;
 /// Bytes of three runs.
 const TRIPLE_BYTES: usize = 3 * RUN_BYTES;
 
-/// The polynomial 0x1EDC6F41 with its bits reversed.
-const POLYNOMIAL: u32 = 0x82F6_3B78;
-
 /// The register after a run of zeros, for each value of each of its bytes: the exclusive or of the
 /// four is that of the whole.
 static ZEROS: [[u32; 256]; 4] = zeros();
@@ -40,12 +39,7 @@ static ZEROS: [[u32; 256]; 4] = zeros();
 const fn zeros() -> [[u32; 256]; 4] {
     let (mut bits, mut bit) = ([0; 32], 0);
     while bit < 32 {
-        let (mut register, mut step) = (1_u32 << bit, 0);
-        while step < 8 * RUN_BYTES {
-            register = (register >> 1) ^ (POLYNOMIAL & 0_u32.wrapping_sub(register & 1));
-            step += 1;
-        }
-        bits[bit] = register;
+        bits[bit] = crc32c_after_zeros(1 << bit, 8 * RUN_BYTES);
         bit += 1;
     }
     let (mut tables, mut entry) = ([[0; 256]; 4], 0);
@@ -191,11 +185,7 @@ mod tests {
 
     /// The register after these bytes, bit by bit.
     fn bit_by_bit(register: u32, bytes: &[u8]) -> u32 {
-        bytes.iter().fold(register, |register, byte| {
-            (0..8).fold(register ^ u32::from(*byte), |register, _| {
-                (register >> 1) ^ (POLYNOMIAL & 0_u32.wrapping_sub(register & 1))
-            })
-        })
+        bytes.iter().fold(register, |register, byte| crc32c_after_zeros(register ^ u32::from(*byte), 8))
     }
 
     #[test]

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_window_is_acknowledged_together_up_to_eight_frames() {
+    fn an_acknowledgement_covers_half_a_window_and_at_most_eight_frames() {
         for (window, peer, frames) in
             [(32, 32, 8), (64, 16, 8), (8, 32, 4), (32, 4, 2), (2, 2, 1), (1, 32, 1)]
         {

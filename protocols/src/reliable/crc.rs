@@ -4,22 +4,9 @@
 //! Where words have 64 bits, eight bytes at a time over 8 KiB of tables, which takes about a fifth
 //! of the time; elsewhere a byte at a time over 1 KiB, since flash is dear there.
 
-use aldis_hal::crc::crc32c_by_instruction;
-
-/// The polynomial 0x1EDC6F41 with its bits reversed.
-const POLYNOMIAL: u32 = 0x82F6_3B78;
+use aldis_hal::crc::{crc32c_after_zeros, crc32c_by_instruction};
 
 static TABLE: [u32; 256] = table();
-
-const fn entry(byte: u32) -> u32 {
-    let mut crc = byte;
-    let mut bit = 0;
-    while bit < 8 {
-        crc = if crc & 1 == 1 { (crc >> 1) ^ POLYNOMIAL } else { crc >> 1 };
-        bit += 1;
-    }
-    crc
-}
 
 /// Tables for the bytes that have others behind them in a word: `SLICES[i]` is for `i + 1` more.
 /// Slicing-by-8, after Kounavis and Berry, "A Systematic Approach to Building High Performance
@@ -39,7 +26,7 @@ const fn table() -> [u32; 256] {
     let mut table = [0; 256];
     let mut index = 0;
     while index < 256 {
-        table[index] = entry(index as u32);
+        table[index] = crc32c_after_zeros(index as u32, 8);
         index += 1;
     }
     table

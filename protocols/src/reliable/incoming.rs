@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_window_is_acknowledged_at_once_and_less_after_a_delay() {
+    fn arrivals_of_half_a_window_are_acknowledged_at_once_and_fewer_after_a_delay() {
         const PEER_WINDOW: u8 = 4;
         let mut incoming = IncomingFrames::new(FIRST, CONFIG.window);
         let take = |incoming: &mut IncomingFrames, index| {
