@@ -258,7 +258,7 @@ fn a_peer_that_ends_unanswered_leaves_its_row_to_those_that_wait() {
 /// The transport tells a loss once, and no row is free to keep it in: what waits for the peer later
 /// is told all the same.
 #[test]
-fn a_loss_that_no_row_remembers_is_told_to_what_waits_later() {
+fn requests_to_a_lost_peer_without_a_row_fail_also_when_made_later() {
     let mut job = Job::new(5, Shape::default());
     let (mut clock, dead) = (job.clock.clone(), job.dead.clone());
     let mut ranks = job.ranks();

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_written_is_told_at_the_start_or_when_it_is_full() {
+    fn a_file_that_cannot_be_written_is_an_error_at_the_start_and_a_notice_when_full() {
         let error = open("memif:/nowhere/sock,server,pcap=/nowhere/at/all.pcap", 1).unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -17,9 +17,10 @@ use crate::fault::CallFault;
 use crate::ffi::{Address, Ptr};
 use crate::objects::communicators;
 use crate::objects::datatypes::ProgramData;
+use crate::process::Owned;
+use crate::process::engine::{self, ProcessEngine};
 use crate::process::handles::{HandleKind, HandleTable, to_int};
 use crate::process::scope::StaticScope;
-use crate::process::{Owned, engine};
 use crate::requests::{self, is_alone};
 
 mpi! { fn MPI_Probe(from: c_int, tag: c_int, comm: Handle, status: Ptr<Status>) on comm => {
@@ -31,15 +32,24 @@ mpi! { fn MPI_Probe(from: c_int, tag: c_int, comm: Handle, status: Ptr<Status>) 
     write_status(status, found.into())?;
 } }
 
-mpi! { fn MPI_Iprobe(from: c_int, tag: c_int, comm: Handle, flag: Ptr<c_int>, status: Ptr<Status>) on comm => {
-    let (of, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(tag)?);
+/// Looks for a message once, after a poll, and tells the program's flag whether one was found.
+fn look<R>(
+    flag: Ptr<c_int>,
+    probe: impl FnOnce(&mut ProcessEngine) -> Result<Option<R>, CallFault>,
+) -> Result<Option<R>, CallFault> {
     let events = requests::poll()?;
     let found = engine::with(|engine| {
-        let found = engine.endpoint().iprobe(&of, from, tag)?;
+        let found = probe(engine)?;
         engine.account_look(events, found.is_some());
         Ok(found)
     })?;
     flag.set(found.is_some().into())?;
+    Ok(found)
+}
+
+mpi! { fn MPI_Iprobe(from: c_int, tag: c_int, comm: Handle, flag: Ptr<c_int>, status: Ptr<Status>) on comm => {
+    let (of, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(tag)?);
+    let found = look(flag, |engine| Ok(engine.endpoint().iprobe(&of, from, tag)?))?;
     found.map_or(Ok(()), |found| write_status(status, found.into()))?;
 } }
 
@@ -88,13 +98,7 @@ mpi! { fn MPI_Improbe(from: c_int, tag: c_int, comm: Handle, flag: Ptr<c_int>, m
     flag.check_place()?;
     message.check_place()?;
     let (of, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(tag)?);
-    let events = requests::poll()?;
-    let matched = engine::with(|engine| {
-        let matched = engine.endpoint().improbe(&of, from, tag)?;
-        engine.account_look(events, matched.is_some());
-        Ok(matched)
-    })?;
-    flag.set(matched.is_some().into())?;
+    let matched = look(flag, |engine| Ok(engine.endpoint().improbe(&of, from, tag)?))?;
     matched.map_or(Ok(()), |matched| keep_matched(comm, matched, message, status))?;
 } }
 
