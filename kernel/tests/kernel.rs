@@ -24,6 +24,7 @@ mod persistent;
 mod point_to_point;
 mod policies;
 mod random;
+mod recall;
 mod refusals;
 mod staging;
 mod typed;

@@ -22,7 +22,7 @@
 //! is to follow; that of a clear-to-write has bit 0 as well, and its context and source are slot
 //! and generation of the receiving request; that of data has bit 0 if it is typed, and bit 1 if its
 //! finish will have a checksum; nothing is one byte long if other messages are held back, a settle
-//! if the offer is taken.
+//! if the offer is taken, a recall if it is the answer.
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Epoch, Handle};
@@ -201,6 +201,9 @@ pub enum Kind {
     Contact = 21,
     /// The sender says nothing more in this contact.
     Close = 22,
+    /// The sender of an announced message asks for it back, or the receiver, who had not matched it,
+    /// gives it back: see [`rendezvous`](crate::rendezvous).
+    Recall = 23,
 }
 
 impl Kind {
@@ -228,6 +231,7 @@ impl Kind {
             20 if crate::LENDS => Self::ExposeSigned,
             21 if crate::ACTIVE => Self::Contact,
             22 if crate::ACTIVE => Self::Close,
+            23 => Self::Recall,
             other => return Err(Malformed::Kind(other)),
         })
     }
@@ -375,8 +379,8 @@ impl Header {
     }
 }
 
-/// The body of a message about one request: an announcement or a settle names the sender's, a seek
-/// and its answer nothing the receiver's.
+/// The body of a message about one request: an announcement, a settle or a recall names the
+/// sender's, a seek and its answer nothing the receiver's.
 pub fn about(request: Handle) -> [u8; 8] {
     zerocopy::transmute!(RawHandle::from(request))
 }

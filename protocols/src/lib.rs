@@ -64,6 +64,10 @@ pub const LENDS: bool = cfg!(feature = "remote-memory");
 /// True if a rank may hold rows for fewer peers than its job has ranks: see [`contact`].
 pub const ACTIVE: bool = cfg!(feature = "active-peers");
 
+/// True if an announced message can be recalled, by this rank or by its sender. Without, this rank
+/// recalls none, and says nothing to one who does: a message stays where it is until it is received.
+pub const RECALLS: bool = cfg!(feature = "active-peers");
+
 /// Largest payload that an envelope slot holds by itself: messages up to here need an envelope
 /// credit and no block. 24 bytes, so that header and payload fill the first line of a shared-memory
 /// slot.

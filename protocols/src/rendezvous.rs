@@ -16,6 +16,20 @@
 //! truncating receive. A sender that gives up before it is asked keeps its slot (not its buffer)
 //! and answers the clear-to-send with *withdrawn*, so that the receiver never hangs.
 //!
+//! A sender that is to give up, but keeps its memory until that is settled, *recalls* the message:
+//!
+//! ```text
+//! sender                                   receiver
+//!   | -- announce (RTS: token, length) ----> |  keeps envelope and token
+//!   | -- recall (token) -------------------> |  no receive has matched: forgets it
+//!   | <---- recall (token, given) ---------- |
+//!   |  over, and not sent                    |
+//! ```
+//!
+//! The receiver alone decides, so that a message is either received or recalled, and the order of
+//! the others stays as if it had never been sent. If a receive has matched it, the receiver says
+//! nothing: its clear-to-send is the answer.
+//!
 //! A receiver that has room for a part only asks for one *piece* after the other: every
 //! clear-to-send but the last says that more will be asked for, and its range ends without a
 //! finish.
@@ -48,6 +62,8 @@ pub enum SenderStep {
     Announce,
     /// Wait until the receiver asks.
     Wait,
+    /// Ask the receiver to give the message back.
+    Recall,
     /// Send bytes `offset..offset + len` to the request `receiver`.
     Data {
         /// The request that takes them.
@@ -78,6 +94,18 @@ enum SenderPhase {
     Done,
 }
 
+/// The state of the question whether the receiver gives the message back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+enum Recall {
+    #[default]
+    None,
+    /// The question is to be sent.
+    Due,
+    /// The question has been sent.
+    Asked,
+}
+
 /// The sender's side of one rendezvous.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -90,6 +118,7 @@ pub struct Sender {
     /// The receiver will ask for another piece.
     more: bool,
     withdrawn: bool,
+    recall: Recall,
     /// Fragments that the transport is still sending from the user's memory.
     in_flight: u8,
 }
@@ -108,6 +137,7 @@ impl Sender {
             phase: SenderPhase::Announcing,
             more: false,
             withdrawn: false,
+            recall: Recall::None,
             in_flight: 0,
         }
     }
@@ -117,6 +147,7 @@ impl Sender {
         let receiver = self.receiver;
         match self.phase {
             SenderPhase::Announcing => SenderStep::Announce,
+            SenderPhase::Waiting if self.is_recall_due() => SenderStep::Recall,
             SenderPhase::Waiting => SenderStep::Wait,
             SenderPhase::Streaming if self.is_held_up() => SenderStep::Wait,
             SenderPhase::Streaming if self.withdrawn => {
@@ -145,9 +176,40 @@ impl Sender {
         crate::LENDS && streams && (is_last || self.in_flight >= IN_FLIGHT_MAX)
     }
 
-    /// Returns true if there is something to send: data or a finish.
+    /// Returns true if there is something to send: data, a finish or a recall.
     pub const fn is_sending(&self) -> bool {
-        matches!(self.phase, SenderPhase::Streaming) && !self.is_held_up()
+        matches!(self.phase, SenderPhase::Streaming) && !self.is_held_up() || self.is_recall_due()
+    }
+
+    const fn is_recall_due(&self) -> bool {
+        crate::RECALLS && matches!(self.phase, SenderPhase::Waiting) && matches!(self.recall, Recall::Due)
+    }
+
+    /// Recalls the message. Returns true if the question is to be sent: the message has been
+    /// announced, the receiver has not asked for it, and was not sent the question before.
+    pub const fn recall(&mut self) -> bool {
+        let is_new = matches!(self.recall, Recall::None);
+        if crate::RECALLS && is_new && matches!(self.phase, SenderPhase::Waiting) && self.next == 0 {
+            self.recall = Recall::Due;
+        }
+        self.is_recall_due()
+    }
+
+    /// The recall is on its way.
+    pub const fn recalled(&mut self) {
+        self.recall = Recall::Asked;
+    }
+
+    /// The receiver gives the message back.
+    ///
+    /// # Errors
+    /// [`Malformed::Control`] if it was not asked to, or has asked for data.
+    pub fn given_back(&mut self) -> Result<(), Malformed> {
+        if self.phase != SenderPhase::Waiting || self.recall != Recall::Asked || self.next > 0 {
+            return Err(Malformed::Control);
+        }
+        self.phase = SenderPhase::Done;
+        Ok(())
     }
 
     /// The announcement is on its way.
@@ -168,6 +230,7 @@ impl Sender {
             return Err(Malformed::Length);
         }
         (self.next, self.end, self.more) = (range.start, range.end, more);
+        self.recall = Recall::None;
         (self.receiver, self.phase) = (receiver, SenderPhase::Streaming);
         Ok(())
     }
@@ -272,6 +335,11 @@ pub enum ReceiverStep {
         /// Another piece will be asked for.
         more: bool,
     },
+    /// Tell `sender` that it has its message back.
+    GiveBack {
+        /// The request that waits for that.
+        sender: Handle,
+    },
     /// Wait until data comes.
     Wait,
     /// The piece is here; the next one is to be chosen ([`Receiver::next`]).
@@ -285,6 +353,7 @@ pub enum ReceiverStep {
 enum ReceiverPhase {
     #[default]
     Asking,
+    Giving,
     Streaming,
     Between,
     Done(Finish),
@@ -331,6 +400,11 @@ impl Receiver {
             more: false,
             invitation: Invitation::None,
         }
+    }
+
+    /// An announcement that `sender` has recalled before any receive matched it.
+    pub const fn giving_back(sender: Handle) -> Self {
+        Self { phase: ReceiverPhase::Giving, ..Self::new(sender, 0, 0) }
     }
 
     /// Will ask for the rest of a message of `length` bytes later, piece by piece. Only before it
@@ -402,15 +476,17 @@ impl Receiver {
             ReceiverPhase::Asking => {
                 ReceiverStep::Ask { sender: self.sender, offset: self.next, end: self.end, more: self.more }
             }
-            ReceiverPhase::Streaming => ReceiverStep::Wait,
+            ReceiverPhase::Giving if crate::RECALLS => ReceiverStep::GiveBack { sender: self.sender },
+            ReceiverPhase::Streaming | ReceiverPhase::Giving => ReceiverStep::Wait,
             ReceiverPhase::Between => ReceiverStep::Piece,
             ReceiverPhase::Done(status) => ReceiverStep::Done(status),
         }
     }
 
-    /// Returns true if the sender is still to be asked.
+    /// Returns true if the sender is still to be asked, or to be given its message back.
     pub const fn is_asking(&self) -> bool {
         matches!(self.phase, ReceiverPhase::Asking)
+            || crate::RECALLS && matches!(self.phase, ReceiverPhase::Giving)
     }
 
     /// Returns true if data is under way.

@@ -436,7 +436,7 @@ pub(crate) fn cancel(handle: Handle) -> Result<(), CallFault> {
             Work::Message(message) | Work::Bundles(message, _)
                 if matches!(operated.stage, RequestStage::Active) =>
             {
-                engine.scope.cancel(message);
+                engine.scope.recall(message);
             }
             Work::GeneralizedRequest(general) => return Ok(Some(*general)),
             _ => {}

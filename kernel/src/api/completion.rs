@@ -201,7 +201,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
 
     /// Cancels a request if it can still be undone without the peer: a receive that has not
     /// matched, a send that has not left (MPI_Cancel). True if so: it is over, and its status [says
-    /// so](Status::is_cancelled); false if it goes on.
+    /// so](Status::is_cancelled); false if it goes on. [`recall`](Self::recall) asks the peer, too.
     pub fn cancel(&mut self, request: &mut Request<'scope>) -> bool {
         let (Stage::Pending(handle) | Stage::Started(handle)) = request.stage else { return false };
         let engine = &mut self.within.endpoint.engine;
@@ -222,6 +222,24 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.within.endpoint.abandon(handle);
         request.stage = Stage::Done(Status::CANCELLED);
         true
+    }
+
+    /// Cancels a request like [`cancel`](Self::cancel), and if that cannot be without the peer, asks
+    /// it (MPI_Cancel of a send that has left). True if the request is over now; if not, it is
+    /// after a bounded number of polls on both sides, and its status [says](Status::is_cancelled)
+    /// what has become of it: it is cancelled, and the receiver has nothing of it, or a receive has
+    /// matched it, and it is sent.
+    ///
+    /// A message that a matched probe has taken goes on until it is received. So does one to a peer
+    /// that was built without recalls.
+    pub fn recall(&mut self, request: &mut Request<'scope>) -> bool {
+        let is_over = self.cancel(request);
+        if let Stage::Pending(handle) | Stage::Started(handle) = request.stage
+            && !is_over
+        {
+            self.within.endpoint.engine.recall(handle);
+        }
+        is_over
     }
 
     /// Lets a request go on without a wait for it (MPI_Request_free): its slot is used again once

@@ -126,6 +126,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
                 tuning: crate::engine::state::TuningState::default(),
                 oldest: None,
                 lingering: false,
+                recalled: false,
                 comms,
             },
             timed: transport.features().contains(Features::TIMED),

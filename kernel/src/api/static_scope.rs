@@ -67,7 +67,7 @@ pub trait StaticRequests: Sealed {
     /// Returns the result of a request that is over, which stays; the error is kept.
     fn look(&mut self, request: &Request<'static>) -> Option<Result<Status, Failed>>;
 
-    /// Cancels a request like [`cancel`](crate::Scope::cancel), but leaves the result there.
+    /// Cancels a request like [`recall`](crate::Scope::recall), but leaves the result there.
     fn stop(&mut self, request: &Request<'static>);
 }
 
@@ -121,7 +121,7 @@ impl<T: Transport, P: Platform> StaticRequests for Scope<'static, '_, '_, T, P> 
     fn stop(&mut self, request: &Request<'static>) {
         if let Stage::Pending(handle) = request.stage {
             // As one that is persistent, whose result is left to its owner.
-            self.cancel(&mut Request::new(Stage::Started(handle)));
+            self.recall(&mut Request::new(Stage::Started(handle)));
         }
     }
 }

@@ -8,7 +8,7 @@ use aldis_hal::{Cause, Partial, PeerId, Sink, Token, Transport};
 use aldis_protocols::card::{ByteOrder, WordWidth};
 use aldis_protocols::header::{Body, Header, Kind, Label};
 use aldis_protocols::rendezvous::Announcement;
-use aldis_protocols::{ACTIVE, Control, INLINE_BYTES, LENDS};
+use aldis_protocols::{ACTIVE, Control, INLINE_BYTES, LENDS, RECALLS};
 
 use crate::counters::count;
 use crate::engine::direct::WriteRequest;
@@ -172,6 +172,9 @@ impl Engine<'_> {
             }
             Body::Close if ACTIVE => self.take_close(from),
             Body::Contact { .. } | Body::Close => Err(Malformed::Control),
+            Body::Recall { sender, given } if RECALLS => self.take_recall(from, sender, given),
+            // It stays until it is received.
+            Body::Recall { .. } => Ok(()),
         }
     }
 

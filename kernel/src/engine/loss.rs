@@ -182,6 +182,7 @@ impl Engine<'_> {
             }
         }
         self.forget_matched(peer);
+        self.give_back();
     }
 
     /// This process is over by a rank's decision: everything fails.

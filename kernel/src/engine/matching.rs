@@ -34,6 +34,8 @@ pub(crate) enum Payload {
     Block(BlockIndex),
     /// Still with the sender.
     Announced(Announcement),
+    /// Recalled by its sender, and set aside until this request is told that it has it back.
+    Recalled(Handle),
 }
 
 impl Payload {
@@ -357,6 +359,35 @@ impl<'s> Matcher<'s> {
     pub(crate) fn set_aside(&mut self, index: u32) -> Option<Handle> {
         self.unlink(index)?;
         self.envelopes.handle(index)
+    }
+
+    /// The message kept in the queues that `peer` has announced by `sender`. Bounded by the
+    /// envelopes.
+    pub(crate) fn find_announced(&mut self, peer: PeerId, sender: Handle) -> Option<u32> {
+        let mut next = self.arrivals.front();
+        while let Some(index) = next {
+            let envelope = self.envelopes.at(index)?;
+            if envelope.peer == peer
+                && matches!(envelope.payload, Payload::Announced(announcement) if announcement.sender == sender)
+            {
+                return Some(index);
+            }
+            next = List::<Arrival>::after(&mut self.envelopes, index);
+        }
+        None
+    }
+
+    /// Sets an announced message aside as recalled by `sender`: nothing matches it any more.
+    pub(crate) fn set_recalled(&mut self, index: u32, sender: Handle) {
+        self.unlink(index);
+        if let Some(envelope) = self.envelopes.at(index) {
+            envelope.payload = Payload::Recalled(sender);
+        }
+    }
+
+    /// Empties the slot of a message that was set aside, and has no block.
+    pub(crate) fn drop_aside(&mut self, index: u32) {
+        self.empty(index);
     }
 
     /// Takes a message that was set aside out of its slot; returns its payload.

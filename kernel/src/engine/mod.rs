@@ -9,6 +9,7 @@ pub(crate) mod fast_path;
 pub(crate) mod loss;
 pub(crate) mod matching;
 pub(crate) mod overflow;
+pub(crate) mod recall;
 pub(crate) mod reception;
 pub(crate) mod rendezvous;
 pub(crate) mod rules;

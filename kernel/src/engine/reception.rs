@@ -126,7 +126,7 @@ impl Engine<'_> {
                 self.blocks.give(block);
                 self.free_block(peer);
             }
-            Payload::Announced(_) => {}
+            Payload::Announced(_) | Payload::Recalled(_) => {}
         }
     }
 
@@ -145,7 +145,7 @@ impl Engine<'_> {
         self.free_block(peer);
         match payload {
             Payload::Block(block) => Some((block, status(key, length))),
-            Payload::Inline(_) | Payload::Announced(_) => None,
+            Payload::Inline(_) | Payload::Announced(_) | Payload::Recalled(_) => None,
         }
     }
 

@@ -6,9 +6,9 @@ use core::ops::Range;
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Handle, PeerId, Refusal, Transport};
-use aldis_protocols::LENDS;
 use aldis_protocols::header::{Finish, Header, Kind, Label, clear_to_send, finish};
 use aldis_protocols::rendezvous::{ReaderStep, ReceiverStep, Sender, SenderStep, WriterStep};
+use aldis_protocols::{LENDS, RECALLS};
 
 use crate::counters::count;
 use crate::engine::state::Engine;
@@ -160,7 +160,13 @@ impl Engine<'_> {
                 ReceiverStep::Ask { sender, offset, end, more } => {
                     self.ask(transport, id, index, sender, offset..end, more)
                 }
-                ReceiverStep::Wait | ReceiverStep::Piece | ReceiverStep::Done(_) => LaneTurn::Idle,
+                ReceiverStep::GiveBack { sender } if RECALLS => {
+                    self.say_recall(transport, id, index, sender, true)
+                }
+                ReceiverStep::GiveBack { .. }
+                | ReceiverStep::Wait
+                | ReceiverStep::Piece
+                | ReceiverStep::Done(_) => LaneTurn::Idle,
             },
             Some(Machine::Read(reader)) if LENDS => {
                 let reader = *reader;
@@ -267,7 +273,11 @@ impl Engine<'_> {
             SenderStep::Finish { receiver, status } => {
                 self.say_finish(transport, id, index, receiver, status)
             }
-            SenderStep::Announce | SenderStep::Wait | SenderStep::Done => LaneTurn::Idle,
+            SenderStep::Recall if RECALLS => {
+                let Some(own) = self.requests.handle(index) else { return LaneTurn::Idle };
+                self.say_recall(transport, id, index, own, false)
+            }
+            SenderStep::Announce | SenderStep::Wait | SenderStep::Recall | SenderStep::Done => LaneTurn::Idle,
         }
     }
 

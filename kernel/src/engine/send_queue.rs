@@ -10,7 +10,7 @@ use aldis_hal::{Cause, Handle, PeerId, Post, Transport};
 
 use aldis_protocols::header::{Kind, about};
 use aldis_protocols::rendezvous::Sender;
-use aldis_protocols::{ACTIVE, Protocol};
+use aldis_protocols::{ACTIVE, Protocol, RECALLS};
 
 use crate::counters::count;
 use crate::engine::direct::lends;
@@ -159,6 +159,7 @@ impl Engine<'_> {
             self.watch_strangers(transport);
             self.serve_contacts();
         }
+        self.give_back();
         let mut sent = 0;
         transport.cork();
         for _ in 0..self.scheduled.len() {
@@ -170,8 +171,9 @@ impl Engine<'_> {
             }
         }
         transport.uncork(more);
-        if ACTIVE && self.peers.is_active() {
-            // Looked at in every poll: a receive may be posted for a peer that is lost.
+        if ACTIVE && self.peers.is_active() || RECALLS && self.recalled {
+            // Looked at in every poll: a receive may be posted for a peer that is lost, or a request
+            // slot be there for what is to be given back.
             self.schedule(self.me);
         }
         sent
@@ -321,10 +323,16 @@ impl Engine<'_> {
         }
         let mut sender = Sender::new(request.length);
         sender.announced();
-        if request.cause.is_some() {
+        let given_up = request.cause.is_some();
+        if given_up && (!RECALLS || request.orphan) {
             sender.withdraw();
         }
         (request.state, request.machine) = (State::Sending, Machine::Send(sender));
+        if RECALLS && given_up && !request.orphan {
+            // Its owner still waits: the receiver is asked whether it has matched it.
+            request.cause = None;
+            self.recall_announced(index);
+        }
     }
 
     /// Puts one message on the wire if credits and transport allow. Changes nothing if not.

@@ -53,6 +53,8 @@ pub(crate) struct Engine<'s> {
     /// True if a receive of any source waits on such a communicator for what this process has sent
     /// to itself.
     pub(crate) lingering: bool,
+    /// True if messages are kept that their senders have recalled and are still to be given back.
+    pub(crate) recalled: bool,
     pub(crate) me: PeerId,
     pub(crate) size: u32,
     pub(crate) epoch: Epoch,

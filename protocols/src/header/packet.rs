@@ -144,6 +144,13 @@ pub enum Body<'a> {
     },
     /// The sender says nothing more in this contact.
     Close,
+    /// An announced message is asked for back, or given back.
+    Recall {
+        /// The request that sends it.
+        sender: Handle,
+        /// True if it is given back: no receive has matched it, and none will.
+        given: bool,
+    },
 }
 
 /// A received message, checked: every length in it agrees with the bytes that came.
@@ -215,9 +222,8 @@ const fn form(kind: Kind) -> (usize, bool) {
         Kind::Data => (size_of::<RawData>(), true),
         Kind::Credit | Kind::Stalled | Kind::Close => (0, false),
         Kind::Contact => (size_of::<RawContact>(), false),
-        Kind::Announce | Kind::AnnounceWrite | Kind::Defer | Kind::Seek | Kind::Nothing | Kind::Settle => {
-            (size_of::<RawHandle>(), false)
-        }
+        Kind::Announce | Kind::AnnounceWrite | Kind::Defer => (size_of::<RawHandle>(), false),
+        Kind::Seek | Kind::Nothing | Kind::Settle | Kind::Recall => (size_of::<RawHandle>(), false),
         Kind::Offer | Kind::Grant => (size_of::<RawPair>(), false),
         Kind::Finish => (size_of::<RawFinish>(), false),
         Kind::ClearToSend => (size_of::<RawClearToSend>(), false),
@@ -230,7 +236,7 @@ const fn form(kind: Kind) -> (usize, bool) {
 const fn limits(kind: Kind) -> (u64, u32) {
     match kind {
         Kind::Credit | Kind::Stalled | Kind::Seek | Kind::Contact | Kind::Close => (0, u32::MAX),
-        Kind::Nothing | Kind::Settle => (1, u32::MAX),
+        Kind::Nothing | Kind::Settle | Kind::Recall => (1, u32::MAX),
         Kind::ClearToSend => (u64::MAX, 7),
         Kind::ClearToWrite => (u64::MAX, 1),
         Kind::Data => (u64::MAX, 3),
@@ -362,6 +368,7 @@ impl<'a> Body<'a> {
             Kind::Seek => Self::Seek { receiver: first },
             Kind::Offer => Self::Offer { sender: first, receiver: second },
             Kind::Settle => Self::Settle { sender: first, taken: header.length == 1 },
+            Kind::Recall => Self::Recall { sender: first, given: header.length == 1 },
             Kind::Nothing => Self::Nothing { receiver: first, more: header.length == 1 },
             Kind::Grant => {
                 let (partitions, started) = (header.tag & !GRANT_STARTED, header.tag & GRANT_STARTED != 0);

@@ -74,7 +74,7 @@ fn golden_bytes_of_a_clear_to_send_body() {
 #[test]
 fn golden_bytes_of_all_other_bodies() {
     let (sender, receiver) = ([0xA, 0, 0, 0, 0xB, 0, 0, 0], [0xC, 0, 0, 0, 0xD, 0, 0, 0]);
-    for kind in [Kind::Announce, Kind::AnnounceWrite, Kind::Defer, Kind::Settle] {
+    for kind in [Kind::Announce, Kind::AnnounceWrite, Kind::Defer, Kind::Settle, Kind::Recall] {
         assert_eq!(header(kind, 1).emit_about(SENDER)[32..], sender);
     }
     for kind in [Kind::Seek, Kind::Nothing] {
@@ -117,6 +117,7 @@ fn the_number_of_each_kind_is_fixed() {
         Kind::ExposeSigned,
         Kind::Contact,
         Kind::Close,
+        Kind::Recall,
     ];
     let numbers = kinds.map(|kind| header(kind, 0).emit()[0]);
     assert_eq!(numbers, core::array::from_fn(|index| index as u8 + 1));
@@ -336,7 +337,7 @@ fn lies_are_named() {
 proptest! {
     /// No bytes panic, and whatever parses is made of exactly the bytes that emitting it gives.
     #[test]
-    fn parsing_is_total_and_canonical(mut bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0u8..23) {
+    fn parsing_is_total_and_canonical(mut bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0u8..25) {
         if let Some(first) = bytes.first_mut() {
             *first = kind;
         }
@@ -368,7 +369,8 @@ proptest! {
                 Body::Contact { room, order, words } => [&header.emit()[..], &contact(&room, order, words)].concat(),
                 Body::Seek { receiver: request }
                 | Body::Nothing { receiver: request, .. }
-                | Body::Settle { sender: request, .. } => header.emit_about(request),
+                | Body::Settle { sender: request, .. }
+                | Body::Recall { sender: request, .. } => header.emit_about(request),
                 Body::Offer { sender, receiver } | Body::Grant { sender, receiver, .. } => {
                     header.emit_about_both(sender, receiver)
                 }

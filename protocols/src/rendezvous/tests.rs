@@ -51,6 +51,7 @@ fn run(message: Exchanged) -> (u64, Finish) {
                 receiver.as_mut().unwrap().finish(status).unwrap();
                 sender.finished();
             }
+            SenderStep::Recall => panic!("nobody recalls it"),
             SenderStep::Wait | SenderStep::Done => {}
         }
         let Some(receiver) = receiver.as_mut() else { continue };
@@ -65,6 +66,7 @@ fn run(message: Exchanged) -> (u64, Finish) {
             }
             ReceiverStep::Piece => receiver.next(length.min(room), piece.unwrap()),
             ReceiverStep::Done(status) => return (receiver.bytes_received(), status),
+            ReceiverStep::GiveBack { .. } => panic!("nobody recalls it"),
             ReceiverStep::Wait => {}
         }
     }
@@ -131,4 +133,47 @@ fn wrong_order_and_wrong_ranges_are_refused() {
     receiver.data(0, 10).unwrap();
     receiver.finish(Finish::Complete).unwrap();
     assert_eq!(receiver.finish(Finish::Complete), Err(Malformed::Control), "finished twice");
+}
+
+#[test]
+fn a_recalled_message_is_given_back_or_asked_for() {
+    let mut sender = Sender::new(10);
+    assert!(!sender.recall(), "the receiver does not know of it");
+    assert_eq!(sender.given_back(), Err(Malformed::Control));
+    sender.announced();
+    assert_eq!(sender.given_back(), Err(Malformed::Control), "nobody has asked");
+    assert!(sender.recall() && sender.is_sending());
+    assert_eq!(sender.given_back(), Err(Malformed::Control), "the question has not been sent");
+    assert_eq!(sender.step(9), SenderStep::Recall);
+    sender.recalled();
+    assert!(!sender.recall() && !sender.is_sending(), "one question is enough");
+    assert_eq!(sender.step(9), SenderStep::Wait);
+
+    let (mut given, mut asked) = (sender, sender);
+    given.given_back().unwrap();
+    assert_eq!(given.step(9), SenderStep::Done);
+    assert_eq!(given.asked(RECEIVING, 0..10, false), Err(Malformed::Control));
+    assert_eq!(given.given_back(), Err(Malformed::Control), "twice");
+
+    asked.asked(RECEIVING, 0..5, true).unwrap();
+    assert_eq!(asked.given_back(), Err(Malformed::Control));
+    asked.sent(5);
+    assert!(!asked.recall(), "a part has been sent");
+    assert_eq!((asked.step(9), asked.given_back()), (SenderStep::Wait, Err(Malformed::Control)));
+
+    let receiver = Receiver::giving_back(SENDING);
+    assert!(receiver.is_asking() && !receiver.is_receiving());
+    assert_eq!(receiver.step(), ReceiverStep::GiveBack { sender: SENDING });
+}
+
+/// The question is not sent once the receiver has asked.
+#[test]
+fn what_is_asked_for_is_not_recalled() {
+    let mut sender = Sender::new(10);
+    sender.announced();
+    assert!(sender.recall());
+    sender.asked(RECEIVING, 0..10, false).unwrap();
+    assert_eq!(sender.step(10), SenderStep::Data { receiver: RECEIVING, offset: 0, len: 10 });
+    sender.sent(10);
+    assert_eq!(sender.step(10), SenderStep::Finish { receiver: RECEIVING, status: Finish::Complete });
 }

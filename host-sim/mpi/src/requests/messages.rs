@@ -130,7 +130,8 @@ pub(super) fn free(handle: Handle) -> Result<bool, CallFault> {
     })
 }
 
-/// Cancels a message, if it can still be undone; false if the handle is of none.
+/// Cancels a message, or has its receiver asked whether that is possible; false if the handle is of
+/// none.
 pub(super) fn cancel(handle: Handle) -> Result<bool, CallFault> {
     engine::with(|engine| {
         if let Some(request) = engine.message(handle) {

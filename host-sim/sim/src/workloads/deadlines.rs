@@ -116,7 +116,9 @@ fn send<T: Transport, P: Platform>(
                 GiveUp::Cancel => ep.scope(|scope| {
                     let mut sending = scope.isend(&world, &data, to, tag)?;
                     scope.poll(random.below(3) as u32);
-                    if scope.cancel(&mut sending) { Ok(None) } else { scope.wait(sending).map(Some) }
+                    scope.recall(&mut sending);
+                    let status = scope.wait(sending)?;
+                    Ok((!status.is_cancelled()).then_some(status))
                 })?,
             }
         };
@@ -158,15 +160,18 @@ impl Seen {
         Ok(())
     }
 
-    /// Fails unless all that were sent well have come, but for those that were given up here.
-    fn judge(&self, well: &[u8]) -> Outcome {
-        let sent = (0..).zip(well).filter(|(_, sent)| **sent != 0).map(|(of, _)| of);
-        let missing = sent.filter(|of| !self.came.contains(of)).count();
-        if missing <= self.given_up {
-            return Ok(());
-        }
+    /// Fails unless all that were sent well have come, but for those that were given up here, and
+    /// none that was cancelled.
+    fn judge(&self, plan: &DeadlinePlan, well: &[u8]) -> Outcome {
         let Self { came, given_up } = self;
-        Err(format!("of {well:?} came {came:?}, and {given_up} receives were given up").into())
+        let sent = (0..).zip(well).filter(|(_, sent)| **sent != 0).map(|(of, _)| of);
+        let missing = sent.filter(|of| !came.contains(of)).count();
+        let is_cancelled = |of: &&usize| matches!(plan.way, GiveUp::Cancel) && well[**of] == 0;
+        match came.iter().find(is_cancelled) {
+            None if missing <= *given_up => Ok(()),
+            None => Err(format!("of {well:?} came {came:?}, and {given_up} receives were given up").into()),
+            Some(of) => Err(format!("message {of} came although it was cancelled").into()),
+        }
     }
 }
 
@@ -214,5 +219,5 @@ fn receive<T: Transport, P: Platform>(
     }
     let mut well = vec![0; plan.lens.len()];
     ep.recv(&world, &mut well, from, last)?;
-    seen.judge(&well)
+    seen.judge(plan, &well)
 }

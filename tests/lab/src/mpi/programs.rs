@@ -34,6 +34,7 @@ const PROGRAMS: &[(&str, &[u32], &[&str])] = &[
     ("handlers", &[1, 2, 3], &["shm", "tcp"]),
     ("intercomm", &[2, 3, 4, 5], &["shm"]),
     ("requests", &[1, 2, 3], &["shm", "tcp"]),
+    ("cancelled", &[2, 3, 4], &["shm", "tcp"]),
     ("groups", &[1, 2, 3, 4], &["shm", "tcp"]),
     ("making", &[1, 2, 3, 5], &["shm", "tcp"]),
     ("threads", &[1, 2, 4], &["shm", "tcp"]),
