@@ -201,8 +201,8 @@ pub enum Kind {
     Contact = 21,
     /// The sender says nothing more in this contact.
     Close = 22,
-    /// The sender of an announced message asks for it back, or the receiver, who had not matched it,
-    /// gives it back: see [`rendezvous`](crate::rendezvous).
+    /// The sender of an announced message asks for it back, or the receiver, who had not matched
+    /// it, gives it back: see [`rendezvous`](crate::rendezvous).
     Recall = 23,
 }
 

@@ -65,7 +65,8 @@ pub const LENDS: bool = cfg!(feature = "remote-memory");
 pub const ACTIVE: bool = cfg!(feature = "active-peers");
 
 /// True if an announced message can be recalled, by this rank or by its sender. Without, this rank
-/// recalls none, and says nothing to one who does: a message stays where it is until it is received.
+/// recalls none, and says nothing to one who does: a message stays where it is until it is
+/// received.
 pub const RECALLS: bool = cfg!(feature = "active-peers");
 
 /// Largest payload that an envelope slot holds by itself: messages up to here need an envelope

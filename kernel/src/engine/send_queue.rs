@@ -172,8 +172,8 @@ impl Engine<'_> {
         }
         transport.uncork(more);
         if ACTIVE && self.peers.is_active() || RECALLS && self.recalled {
-            // Looked at in every poll: a receive may be posted for a peer that is lost, or a request
-            // slot be there for what is to be given back.
+            // Looked at in every poll: a receive may be posted for a peer that is lost, or a
+            // request slot be there for what is to be given back.
             self.schedule(self.me);
         }
         sent
