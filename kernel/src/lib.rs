@@ -75,3 +75,4 @@ pub use tables::comms::{COLLECTIVES_MAX, Tuning};
 pub use tables::group::{Comparison, Group, GroupPiece, RankRange};
 pub use tables::hints::Hints;
 pub use tables::policy::Policy;
+pub use tables::staging::StagingSizes;

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use aldis_kernel::hal::Cause;
-use aldis_kernel::{Comm, Rank as R, Tag};
+use aldis_kernel::{Comm, Rank as R, StagingSizes, Tag};
 use aldis_kit::rig::{Job, Powers, Rank, Shape, pattern, settle, together};
 use proptest::prelude::*;
 
@@ -85,12 +85,12 @@ fn memory_is_lent_once_and_to_the_endpoint() {
     let (mut one, mut other) = (vec![0; 100], vec![0; 100]);
     let mut job = job(READING, 0);
     let mut ranks = job.ranks();
-    let world = ranks[0].world();
-    let refused = ranks[0].send_buffer().of(&world).lend_staging(&mut other, 100);
+    let (world, sizes) = (ranks[0].world(), StagingSizes { lap: 100, message_bytes_max: 100 });
+    let refused = ranks[0].send_buffer().of(&world).lend_staging(&mut other, sizes);
     assert_eq!(refused.unwrap_err().cause, Cause::Unsupported);
     let mut third = vec![0; 100];
-    ranks[0].send_buffer().lend_staging(&mut one, 100).unwrap();
-    assert_eq!(ranks[0].send_buffer().lend_staging(&mut third, 100).unwrap_err().cause, Cause::Busy);
+    ranks[0].send_buffer().lend_staging(&mut one, sizes).unwrap();
+    assert_eq!(ranks[0].send_buffer().lend_staging(&mut third, sizes).unwrap_err().cause, Cause::Busy);
 }
 
 /// A peer that is lost holds nothing.

@@ -79,6 +79,15 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         self
     }
 
+    /// Takes this for the cost of a read, as somebody has measured. Before the kernel is told of any
+    /// peer: what is read is decided by then.
+    pub fn set_read_cost(&mut self, cost: Cost) {
+        self.read_cost = cost;
+        for caps in self.caps.iter_mut().flatten() {
+            caps.read_cost = cost;
+        }
+    }
+
     /// Reads memory of `peer` from now on, which shows it in `table`. The inner transport must
     /// reach it.
     ///

@@ -111,16 +111,16 @@ impl Samples {
     /// for a short one whose lines are here, since the block is held for an answer, or an answer
     /// has come in it.
     #[inline(always)]
-    fn store_of_block(&self, len: usize, is_held: bool) -> Store {
+    fn store_of_block(&self, len: usize, is_held: bool, far: Store) -> Store {
         let is_warm = (is_held || self.is_warm) && len < WARM_BYTES_MAX;
-        if is_warm { Store::Plain } else { self.store() }
+        if is_warm { Store::Plain } else { self.store(far) }
     }
 
-    /// Returns the stores by which long messages are written for the peer. Before the first load
-    /// those for afar: to be wrong in that costs less.
+    /// Returns the stores by which long messages are written for the peer, of which `far` are those
+    /// for afar; these before the first load too: to be wrong in that costs less.
     #[inline(always)]
-    fn store(&self) -> Store {
-        if MEASURES && self.estimate != Estimate::Near { Store::Past } else { Store::Plain }
+    fn store(&self, far: Store) -> Store {
+        if MEASURES && self.estimate != Estimate::Near { far } else { Store::Plain }
     }
 
     /// Counts a message of which is asked how it is to be stored; true if the peer is to be looked
@@ -180,14 +180,15 @@ impl LaneDistance {
 
     /// See [`Samples::store_of_block`].
     #[inline(always)]
-    pub(super) fn store_of_block(&self, len: usize, is_held: bool) -> Store {
-        self.0.first().map_or(Store::Plain, |samples| samples.store_of_block(len, is_held))
+    pub(super) fn store_of_block(&self, len: usize, is_held: bool, gauge: &Gauge) -> Store {
+        let far = gauge.far_store();
+        self.0.first().map_or(Store::Plain, |samples| samples.store_of_block(len, is_held, far))
     }
 
     /// See [`Samples::store`].
     #[inline(always)]
-    pub(super) fn store(&self) -> Store {
-        self.0.first().map_or(Store::Plain, Samples::store)
+    pub(super) fn store(&self, gauge: &Gauge) -> Store {
+        self.0.first().map_or(Store::Plain, |samples| samples.store(gauge.far_store()))
     }
 
     /// Records that an answer has come in a block that this rank writes, or that it has written
@@ -235,6 +236,19 @@ impl Gauge {
         if let Some(measuring) = self.0.first_mut() {
             measuring.give(distance);
         }
+    }
+
+    /// What is written for a core that shares no cache is best written by these stores.
+    pub(super) fn give_far_store(&mut self, store: Store) {
+        if let Some(measuring) = self.0.first_mut() {
+            measuring.give_far_store(store);
+        }
+    }
+
+    /// Returns the stores by which bytes are written for a core that shares no cache.
+    #[inline(always)]
+    fn far_store(&self) -> Store {
+        self.0.first().map_or(Store::Plain, |measuring| measuring.far_store)
     }
 
     /// Returns what is known of a peer that is attached now.
@@ -285,6 +299,8 @@ impl Gauge {
 struct Measuring {
     /// The distance of all peers, if that is given.
     given: Option<Distance>,
+    /// The stores for a core that shares no cache.
+    far_store: Store,
     /// Ticks that a timed load of a line takes which this core has.
     own_ticks: u32,
     /// Collectives that passed chunks.
@@ -306,14 +322,26 @@ impl Measuring {
             let word = Word::default();
             own_ticks = (0..16).map(|_| timed_load(&word).1).min().unwrap_or(0);
         }
-        let chunk_store = if MEASURES { Store::Past } else { Store::Plain };
-        Self { given: None, own_ticks, calls: 0, turn: 0, is_any_near: false, is_any_far: false, chunk_store }
+        let far_store = if MEASURES { Store::Past } else { Store::Plain };
+        let (is_any_near, is_any_far) = (false, false);
+        let (given, chunk_store) = (None, far_store);
+        Self { given, far_store, own_ticks, calls: 0, turn: 0, is_any_near, is_any_far, chunk_store }
     }
 
     /// All peers are so far, and none is measured.
     fn give(&mut self, distance: Distance) {
         self.given = Some(distance);
-        self.chunk_store = LaneDistance::given(distance).store();
+        self.chunk_store = Samples::given(distance).store(self.far_store);
+    }
+
+    /// See [`Gauge::give_far_store`].
+    fn give_far_store(&mut self, store: Store) {
+        if MEASURES {
+            (self.far_store, self.chunk_store) = (store, store);
+        }
+        if let Some(distance) = self.given {
+            self.give(distance);
+        }
     }
 
     /// Returns true if lanes are measured.
@@ -324,13 +352,21 @@ impl Measuring {
 
     /// Returns what is to be told of a peer of this distance.
     fn remark(&self, known: Option<Distance>) -> Option<&'static str> {
-        Some(match (known, self.given.is_some()) {
+        let is_past = self.far_store == Store::Past;
+        Some(match (known, self.given.is_some(), is_past) {
             _ if !MEASURES => return None,
-            (None, _) => "its distance is not measured yet: written past the caches",
-            (Some(Distance::Near), false) => "near, as measured: written through the caches",
-            (Some(Distance::Far), false) => "far, as measured: written past the caches",
-            (Some(Distance::Near), true) => "near, as given: written through the caches",
-            (Some(Distance::Far), true) => "far, as given: written past the caches",
+            (None, _, true) => "its distance is not measured yet: written past the caches",
+            (None, _, false) => "its distance is not measured yet: written through the caches",
+            (Some(Distance::Near), false, _) => "near, as measured: written through the caches",
+            (Some(Distance::Near), true, _) => "near, as given: written through the caches",
+            (Some(Distance::Far), false, true) => "far, as measured: written past the caches",
+            (Some(Distance::Far), true, true) => "far, as given: written past the caches",
+            (Some(Distance::Far), false, false) => {
+                "far, as measured: written through the caches, which was found to be faster"
+            }
+            (Some(Distance::Far), true, false) => {
+                "far, as given: written through the caches, which was found to be faster"
+            }
         })
     }
 
@@ -351,7 +387,7 @@ impl Measuring {
         if self.turn < lanes {
             return false;
         }
-        self.chunk_store = if self.is_any_near && !self.is_any_far { Store::Plain } else { Store::Past };
+        self.chunk_store = if self.is_any_near && !self.is_any_far { Store::Plain } else { self.far_store };
         (self.turn, self.is_any_near, self.is_any_far) = (0, false, false);
         true
     }
@@ -425,9 +461,10 @@ mod tests {
     fn stores_go_past_the_caches_unless_the_peer_is_near() {
         let past = if MEASURES { Store::Past } else { Store::Plain };
         assert_eq!(
-            [after(&[]).store(), after(&[FAR]).store(), after(&[NEAR]).store()],
+            [&[][..], &[FAR], &[NEAR]].map(|samples| after(samples).store(Store::Past)),
             [past, past, Store::Plain]
         );
+        assert_eq!(after(&[FAR]).store(Store::Plain), Store::Plain, "where these were found to be faster");
         assert_eq!(LaneDistance::given(Distance::Near).known(), Some(Distance::Near));
     }
 

@@ -253,7 +253,7 @@ impl Shm<'_> {
     pub(super) fn reserve_in_inbox(&mut self, peer: PeerId, len: usize) -> Result<ShmSlot<'_>, Refusal> {
         self.await_slot(peer)?;
         let lane = self.lanes.get_mut(peer.index()).ok_or(Refusal::Never(Cause::Unreachable))?;
-        let store = lane.distance.store();
+        let store = lane.distance.store(&self.gauge);
         let Some(claim) = lane.claim_in_inbox(&self.inbox) else {
             return Err(Refusal::Again(Again::NoSlot));
         };

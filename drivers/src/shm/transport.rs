@@ -164,6 +164,12 @@ impl<'m> Shm<'m> {
         self
     }
 
+    /// Takes these stores for the best ones to write for a core that shares no cache with this
+    /// rank's, as somebody has measured; past the caches if nobody has.
+    pub fn set_far_store(&mut self, store: Store) {
+        self.gauge.give_far_store(store);
+    }
+
     /// Gives this rank the way to wake others: `ring` has the system wake all that sleep on the
     /// word, also in other processes. It is called after a message to a rank that sleeps. `noted`
     /// is a word of this rank's own memory, zero at first, for what it waits for.
@@ -451,7 +457,7 @@ impl Transport for Shm<'_> {
         if MEASURES && large && lane.outgoing.position().is_multiple_of(BLOCKS_A_LOOK) {
             lane.look_at_credit(&self.gauge);
         }
-        let store = lane.distance.store_of_block(len, held.is_some());
+        let store = lane.distance.store_of_block(len, held.is_some(), &self.gauge);
         if large {
             lane.distance.set_warm(false);
         }
@@ -553,7 +559,7 @@ impl Extras for Shm<'_> {
             lane.outgoing.rouse(self.alarm);
             lane.look_at_credit(&self.gauge);
         }
-        lane.distance.store()
+        lane.distance.store(&self.gauge)
     }
 
     #[inline]

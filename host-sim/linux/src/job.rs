@@ -9,13 +9,14 @@ use std::time::Instant;
 
 use aldis_coll::rules;
 use aldis_hal::{Epoch, PeerId};
-use aldis_kernel::{Config, Memory};
+use aldis_kernel::{Config, Memory, StagingSizes};
 use aldis_protocols::card::{ADDRESS_BYTES_MAX, Card};
 use aldis_sys::process::set_pdeathsig;
 use aldis_sys::signal::Signal;
 
-use crate::arena::{self, ShmArena};
+use crate::arena;
 use crate::board::{Label, LifePhase, StatusBoard};
+use crate::calibration;
 use crate::coll_rules::{self, RuleFile};
 use crate::entropy;
 use crate::environment;
@@ -353,7 +354,16 @@ fn assemble(
         inboxes.attach(card.peer(), card.epoch())?;
     }
     let Node { ranks, cores, .. } = terms.node;
-    let patience = match Patience::of(ranks, cores.min(allowed_or_bound(cores, ranks)), reaches_far(terms)) {
+    let usable = cores.min(allowed_or_bound(cores, ranks));
+    let mut staging = inboxes.take_staging();
+    let mut sizes = StagingSizes { lap: 2 * core_cache_bytes(), message_bytes_max: usize::MAX };
+    if ranks <= usable
+        && environment::is_on(calibration::VARIABLE)?
+        && let Some(found) = staging.as_mut().and_then(|memory| inboxes.calibrate(memory))
+    {
+        sizes.message_bytes_max = found.staged_bytes_max;
+    }
+    let patience = match Patience::of(ranks, usable, reaches_far(terms)) {
         Patience::SHARED_SOCKETS if is_over_device(terms) => Patience::SHARED_DEVICE,
         patience => patience,
     };
@@ -367,10 +377,12 @@ fn assemble(
     for card in cards.iter().filter(|card| card.peer() != me) {
         endpoint.connect(card)?;
     }
+    // The words by which it was measured stay what they are: a partner may come late.
+    let memory = staging.and_then(|memory| memory.get_mut(calibration::DESK_BYTES..));
     if environment::is_on(STAGING_VARIABLE)?
-        && let Some(memory) = endpoint.shm_arena().take_staging()
+        && let Some(memory) = memory
     {
-        endpoint.send_buffer().lend_staging(memory, 2 * core_cache_bytes())?;
+        endpoint.send_buffer().lend_staging(memory, sizes)?;
     }
     Ok(endpoint)
 }

@@ -32,6 +32,7 @@
 //! | [`lazy`] | tables as large as memory |
 //! | [`arena`] | memory that long messages are sent from with one copy and without the system |
 //! | [`cma`], [`copier`] | copies between processes by the system, and their permissions |
+//! | [`calibration`] | what two ranks measure together when they join |
 //! | [`distance`] | how far apart the cores of ranks are, if that is given |
 //! | [`transport`] | loopback, shared memory and TCP, verbs or a card, put together |
 //! | [`cores`] | ranks that are threads of one process |
@@ -67,6 +68,7 @@
 
 pub mod arena;
 pub mod board;
+pub mod calibration;
 pub mod cma;
 pub mod coll_rules;
 pub mod copier;

@@ -5,6 +5,7 @@ mod choice;
 
 pub use choice::TransportChoice;
 
+use core::ptr::NonNull;
 use std::os::fd::OwnedFd;
 
 use aldis_drivers::direct::{Direct, DirectTables, RegionSlots};
@@ -15,6 +16,7 @@ use aldis_kernel::{Composite, Endpoint};
 
 use crate::arena::Arena;
 use crate::board::Label;
+use crate::calibration::{Calibration, Pair, StagingView};
 use crate::cma::{self, Allowed, Cma};
 use crate::copier::{self, Copier, Window};
 use crate::distance;
@@ -271,6 +273,38 @@ impl<'a> Inboxes<'a> {
             Ok(()) | Err(Cause::Unsupported) => Ok(()),
             Err(cause) => Err(refused(cause)),
         }
+    }
+
+    /// The memory in which messages are staged, if there is any, for the one that asks first.
+    pub(crate) fn take_staging(&self) -> Option<&'static mut [u8]> {
+        self.shm.engine().arena().take_staging()
+    }
+
+    /// Measures with the rank beside this one how messages pass fastest between them, by `own`
+    /// memory in which messages are staged, and takes the stores that were found: nothing is found
+    /// if there is no such rank, or it does not come to it. Once all are attached.
+    pub(crate) fn calibrate(&mut self, own: &mut [u8]) -> Option<Calibration> {
+        let segments = self.segments;
+        let (number, _) = segments.of(PeerId(segments.me))?;
+        let partner = segments.mapped.get((number.0 ^ 1) as usize)?;
+        let (start, bytes) = partner.parts(self.inbox_bytes).ok()?.arena;
+        let before = bytes.checked_sub(segments.staging)?;
+        // SAFETY: the partner's memory for such messages is the end of its segment, which is mapped
+        // for good and from a page on; own memory is lent by who alone may write there. Each rank
+        // writes its own.
+        let (own, partner) = unsafe {
+            let own = StagingView::new(NonNull::new(own.as_mut_ptr())?, own.len())?;
+            (own, StagingView::new(start.add(before), segments.staging)?)
+        };
+        let found = Pair::new(own, partner).measure(number.0.is_multiple_of(2), &COST)?;
+        if let Some(store) = found.far_store {
+            // SAFETY: it is told of a store, and stays where it is.
+            unsafe { self.shm.inner_mut() }.set_far_store(store);
+        }
+        if let Some(cost) = found.read_cost.filter(|_| !cma::is_cost_given()) {
+            self.shm.set_read_cost(cost);
+        }
+        Some(found)
     }
 
     /// The words by which this rank says that it sleeps, where it can be woken: by ranks that it is

@@ -33,6 +33,7 @@ use crate::memory::buffer::{LentMut, UserBuffer};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
 use crate::tables::list::{InScope, Ring};
+use crate::tables::staging::StagingSizes;
 
 impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// The memory for buffered sends: the endpoint's, or a communicator's by
@@ -164,21 +165,20 @@ impl<'s, T: Transport, P: Platform> SendBuffer<'_, 's, T, P> {
     /// Lends the endpoint memory, for as long as it lives, in which messages of middle length are
     /// copied for receivers that have it mapped: their sends are over before they are received.
     /// Of use where the transport says that it [is
-    /// mapped](aldis_hal::RemoteMemory::is_mapped); messages take a sixteenth of it at most, and
-    /// each holds a request until it is received. After a `lap` of so many bytes they begin again
-    /// at the front, if it is free: as many as the own caches of two cores hold, so that lines have
-    /// left them when they are written again. It is not for buffered sends, and of no communicator.
+    /// mapped](aldis_hal::RemoteMemory::is_mapped); messages take a sixteenth of it at most, or as
+    /// the `sizes` say, and each holds a request until it is received. It is not for buffered sends,
+    /// and of no communicator.
     ///
     /// # Errors
     /// [`Cause::Busy`] if it has been lent some already, [`Cause::Unsupported`] for a
     /// communicator's and for a transport that touches no memory.
-    pub fn lend_staging(&mut self, memory: &'s mut [u8], lap: usize) -> Result<(), Error> {
+    pub fn lend_staging(&mut self, memory: &'s mut [u8], sizes: StagingSizes) -> Result<(), Error> {
         if self.comm.is_some() || !lends::<T>() {
             return Err(self.raised(Cause::Unsupported));
         }
         // SAFETY: the engine, which is gone before 's is over, is the only one that has it.
         let memory = unsafe { LentMut::new(memory) }.whole();
-        let is_first = self.within.endpoint.engine.buffered.staging.lend(memory, lap);
+        let is_first = self.within.endpoint.engine.buffered.staging.lend(memory, sizes);
         if is_first { Ok(()) } else { Err(self.raised(Cause::Busy)) }
     }
 

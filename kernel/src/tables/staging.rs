@@ -19,25 +19,45 @@ pub(crate) struct Staging {
     pub(crate) messages: List<InScope>,
     /// The place of the next one, as an offset.
     next: usize,
-    /// Bytes of a lap: beyond them messages begin again at the front, if it is free.
-    lap: usize,
+    sizes: StagingSizes,
+}
+
+/// The sizes by which messages of middle length are [staged](crate::SendBuffer::lend_staging).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct StagingSizes {
+    /// Bytes of a lap, after which messages begin again at the front of the memory, if it is free:
+    /// as many as the own caches of two cores hold, so that lines have left them when they are
+    /// written again.
+    pub lap: usize,
+    /// Bytes of the longest message that is staged; a sixteenth of the memory at most.
+    pub message_bytes_max: usize,
 }
 
 impl Staging {
-    pub(crate) const NONE: Self = Self { memory: UserBuffer::NONE, messages: List::EMPTY, next: 0, lap: 0 };
+    pub(crate) const NONE: Self = Self {
+        memory: UserBuffer::NONE,
+        messages: List::EMPTY,
+        next: 0,
+        sizes: StagingSizes { lap: 0, message_bytes_max: 0 },
+    };
 
-    /// Lends it memory, once, with the bytes of a lap: false if it has some already.
-    pub(crate) fn lend(&mut self, memory: UserBuffer, lap: usize) -> bool {
+    /// Lends it memory, once: false if it has some already.
+    pub(crate) fn lend(&mut self, memory: UserBuffer, sizes: StagingSizes) -> bool {
         let is_first = self.memory.is_scattered();
         if is_first {
-            (self.memory, self.lap) = (memory, lap);
+            (self.memory, self.sizes) = (memory, sizes);
         }
         is_first
     }
 
     /// Bytes of the longest message that is staged.
-    pub(crate) const fn bytes_max(&self) -> usize {
-        if self.memory.is_scattered() { 0 } else { self.memory.len() / SHARE }
+    pub(crate) fn bytes_max(&self) -> usize {
+        if self.memory.is_scattered() {
+            0
+        } else {
+            self.sizes.message_bytes_max.min(self.memory.len() / SHARE)
+        }
     }
 
     /// Returns the room for `len` bytes behind the newest message, where the oldest one is the
@@ -45,7 +65,7 @@ impl Staging {
     pub(crate) fn room(&self, len: usize, oldest: Option<UserBuffer>) -> Option<UserBuffer> {
         let oldest = oldest.and_then(|oldest| oldest.address().checked_sub(self.memory.address()));
         let taken = len.checked_next_multiple_of(ALIGN)?;
-        let sizes = RingSizes { lap: self.lap, whole: self.memory.len() };
+        let sizes = RingSizes { lap: self.sizes.lap, whole: self.memory.len() };
         let start = place_for(taken, self.next, oldest, &sizes)?;
         self.memory.part(start..start.checked_add(len)?)
     }

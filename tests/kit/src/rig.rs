@@ -14,7 +14,7 @@ use aldis_kernel::hal::{
     RegionId, RemoteMemory, Sink, Slot, Token, Transport,
 };
 use aldis_kernel::protocols::card::ByteOrder;
-use aldis_kernel::{Config, Endpoint, Error, Memory, Scope, Storage, storage_type};
+use aldis_kernel::{Config, Endpoint, Error, Memory, Scope, StagingSizes, Storage, storage_type};
 
 use self::direct::DirectEnd;
 pub use self::direct::{Powers, RegionTable};
@@ -378,8 +378,8 @@ impl Job {
             let config = Config { me: PeerId(me as u32), size, epoch: Epoch(100 + me as u32) };
             let mut rank = Endpoint::new(storage.memory(), wire, clock.clone(), config).unwrap();
             if !staging.is_empty() {
-                let lap = staging.len() / 2;
-                rank.send_buffer().lend_staging(staging, lap).unwrap();
+                let sizes = StagingSizes { lap: staging.len() / 2, message_bytes_max: staging.len() };
+                rank.send_buffer().lend_staging(staging, sizes).unwrap();
             }
             ranks.push(rank);
         }

@@ -1,0 +1,356 @@
+//! This module holds `unsafe` code: words and pages that two processes share. What two ranks of a
+//! node measure together when they join, so that messages of middle length take the way that is the
+//! fastest on their cores.
+//!
+//! By which stores bytes are best written for a core that shares no cache with the writer's, and up
+//! to which length a message that is staged (copied by both sides at a time) comes sooner than one
+//! that the receiver has the system copy, differs from processor to processor: on one that passes
+//! lines from core to core more slowly than through memory, stores past the caches take half as
+//! long as ordinary ones, and on another twice as long. No rank finds that out alone. So the ranks
+//! of a node pair up, the first with the second and so on, if each has a core: the even one of two,
+//! the *leader*, passes the bytes of messages of a few lengths to the other in each of the ways, in
+//! turns, and takes the least time of each. The bytes stay the same, as those of most loops do that
+//! measure messages. That takes a millisecond or two, and
+//! [`LIMIT`] at most: a rank whose partner is not there by then goes on with what it would do
+//! without, as does one of an odd number. The variable [`VARIABLE`] turns it off.
+//!
+//! What a partner writes can lead nowhere: lengths and places are the same constants on both sides.
+
+use core::cell::Cell;
+use core::hint::{black_box, spin_loop};
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::time::Duration;
+use std::time::Instant;
+
+use aldis_hal::Cost;
+use aldis_hal::copy::{Store, copy_raw, publish};
+use aldis_sys::Errno;
+use aldis_sys::process::pid_t;
+
+use crate::cma;
+
+/// The variable that turns the measurement off: `on` (also if it is not set), or `off`.
+pub const VARIABLE: &str = "ALDIS_CALIBRATION";
+
+/// The longest that a rank takes for it, the wait for its partner included.
+const LIMIT: Duration = Duration::from_millis(20);
+
+/// The lengths that are measured, in the order in which they are judged.
+const LENGTHS: [usize; 4] = [32 << 10, 64 << 10, 128 << 10, 256 << 10];
+
+/// The bytes of a piece, of which the receiver is told while the next is written: that of the
+/// kernel.
+const PIECE_BYTES: usize = 16 << 10;
+
+/// Rounds of each way at each length, and rounds that pass nothing but the word.
+const ROUNDS: usize = 6;
+const EMPTY_ROUNDS: usize = 16;
+
+/// The way of a word to the partner and back from which on the two cores share no cache. Two cores
+/// of an EPYC 9004 with a cache in common take 50 to 80 ns, two without 200 to 300.
+const FAR_NS_MIN: u64 = 140;
+
+/// Bytes at the front of a rank's memory for messages that are staged which hold its [`Desk`].
+pub(crate) const DESK_BYTES: usize = 4096;
+
+/// Bytes of that memory without which nothing is measured.
+const NEEDED_BYTES: usize = DESK_BYTES + PLACES * LENGTHS[LENGTHS.len() - 1];
+
+/// Messages lie in so many places in turn.
+const PLACES: usize = 2;
+
+/// The words of one of two ranks that the other reads. All-zero at first.
+#[repr(C, align(64))]
+struct Desk {
+    /// Of a leader: the round, and how many pieces of it are there, or how it has ended. Of the
+    /// other: the rounds that it has answered, and one more once it is there.
+    turn: AtomicU32,
+    /// The process, and the address of the bytes that it passes or that they pass to.
+    process: AtomicU32,
+    bytes: AtomicU64,
+    /// Of a leader, at the end: the [`Times`].
+    times: [AtomicU64; TIMES],
+    /// Not zero once the system has refused to read or to write.
+    refused: AtomicU32,
+}
+
+/// The turn of a leader that has found something, and of one that has given up.
+const FOUND: u32 = u32::MAX;
+const GONE: u32 = u32::MAX - 1;
+
+/// Bits of a turn that count pieces.
+const PIECE_BITS: u32 = 8;
+
+/// What two ranks have found out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Calibration {
+    /// The stores by which bytes are written for a core that shares no cache; `None` if the two
+    /// share one now.
+    pub(crate) far_store: Option<Store>,
+    /// Bytes up to which staged messages are the faster ones; 0 if none are.
+    pub(crate) staged_bytes_max: usize,
+    /// The cost of a copy by the system of which both do a half, on the scale of a given cost of
+    /// messages that both copy; `None` if the system makes none.
+    pub(crate) read_cost: Option<Cost>,
+}
+
+/// A way in which bytes pass from one rank to the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Passing {
+    /// Nothing does but the word.
+    Word,
+    /// Both copy at a time, written by these stores.
+    Staged(Store),
+    /// Both have the system copy a half: the receiver reads the front, and the sender writes the
+    /// back.
+    Halves,
+}
+
+/// The ways in which messages pass.
+const WAYS: [Passing; 3] = [Passing::Staged(Store::Plain), Passing::Staged(Store::Past), Passing::Halves];
+
+/// One round: a way, and the length by its number.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    passing: Passing,
+    length: usize,
+    /// The place of its bytes.
+    place: usize,
+}
+
+/// The rounds in their order, the same for both: first those without bytes, then each way at each
+/// length in turns, so that what changes meanwhile meets all alike.
+fn rounds() -> impl Iterator<Item = (u32, Round)> {
+    let empty = (0..EMPTY_ROUNDS).map(|_| Round { passing: Passing::Word, length: 0, place: 0 });
+    let of_length = |turn, length| WAYS.map(|passing| Round { passing, length, place: turn % PLACES });
+    let full = (0..ROUNDS).flat_map(move |turn| (0..LENGTHS.len()).flat_map(move |at| of_length(turn, at)));
+    (1..).zip(empty.chain(full))
+}
+
+/// Numbers of [`Times`].
+const TIMES: usize = 1 + WAYS.len() * LENGTHS.len();
+
+/// The least times, in ns: of the word, and of each way at each length. A way that the system does
+/// not allow takes for ever.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Times([u64; TIMES]);
+
+impl Times {
+    const NONE: Self = Self([u64::MAX; TIMES]);
+
+    fn record(&mut self, round: Round, ns: u64) {
+        let way = WAYS.iter().position(|way| *way == round.passing);
+        let at = way.map_or(0, |way| 1 + way * LENGTHS.len() + round.length);
+        if let Some(least) = self.0.get_mut(at) {
+            *least = ns.min(*least);
+        }
+    }
+
+    /// What follows: the stores that take less time over all lengths, the longest length up to
+    /// which the system copies no message sooner than it is staged by these, and what its copies
+    /// cost where messages that both copy cost `messages`.
+    fn judge(&self, messages: &Cost) -> Calibration {
+        let [word, ways @ ..] = &self.0;
+        let lengths = |way: usize| ways.iter().copied().skip(way * LENGTHS.len()).take(LENGTHS.len());
+        let sum = |way| lengths(way).fold(0, u64::saturating_add);
+        let store = if sum(1) < sum(0) { Store::Past } else { Store::Plain };
+        let staged = lengths((store == Store::Past).into());
+        let is_staged = |(_, (staged, halves)): &(usize, (u64, u64))| staged <= halves;
+        let longest = LENGTHS.into_iter().zip(staged.clone().zip(lengths(2))).take_while(is_staged).last();
+        Calibration {
+            far_store: (*word >= FAR_NS_MIN).then_some(store),
+            staged_bytes_max: longest.map_or(0, |(length, _)| length),
+            read_cost: halves_cost(staged, lengths(2), messages),
+        }
+    }
+}
+
+/// Returns what copies cost that take so long at each length, where messages that both copy take as
+/// long as `staged` and cost so much: a straight line through the first and the last.
+fn halves_cost(
+    mut staged: impl Iterator<Item = u64>,
+    mut halves: impl Iterator<Item = u64>,
+    messages: &Cost,
+) -> Option<Cost> {
+    let (short, long) = (halves.next()?, halves.last()?);
+    let [first, .., last] = LENGTHS.map(|length| length as u64 >> 10);
+    let measured = staged.next().filter(|ns| (1..u64::MAX).contains(ns) && long < u64::MAX)?;
+    let expected = messages.message_ns(first << 10);
+    let scaled = |ns: u64| u32::try_from(ns.saturating_mul(expected) / measured).ok();
+    let per_kib = long.saturating_sub(short) / (last - first);
+    let latency = short.saturating_sub(per_kib.saturating_mul(first));
+    Some(Cost { overhead_ns: 0, latency_ns: scaled(latency)?, per_kib_ns: scaled(per_kib)? })
+}
+
+/// Memory for messages that are staged as this process has it mapped, [`NEEDED_BYTES`] of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StagingView(NonNull<u8>);
+
+impl StagingView {
+    /// The `bytes` from `start`; `None` if they are too few.
+    ///
+    /// # Safety
+    /// They are initialised, begin at a page, and are valid for reads for the rest of the process,
+    /// and for writes if they are this rank's own; the rank that has them writes there alone.
+    pub(crate) unsafe fn new(start: NonNull<u8>, bytes: usize) -> Option<Self> {
+        (bytes >= NEEDED_BYTES).then_some(Self(start))
+    }
+
+    fn desk(&self) -> &'static Desk {
+        // SAFETY: `new`'s caller vouched for the memory, which is aligned, and a desk is made of
+        // atomics; its owner lends these bytes to nothing else.
+        unsafe { self.0.cast::<Desk>().as_ref() }
+    }
+
+    /// The place of a round's bytes.
+    fn place(&self, round: Round) -> NonNull<u8> {
+        let offset = DESK_BYTES + (round.place % PLACES) * LENGTHS[LENGTHS.len() - 1];
+        // SAFETY: it is within the bytes that `new` has asked for.
+        unsafe { self.0.add(offset) }
+    }
+}
+
+/// One of two ranks that measure together.
+pub(crate) struct Pair {
+    own: StagingView,
+    partner: StagingView,
+    deadline: Instant,
+    looks: Cell<u32>,
+}
+
+impl Pair {
+    /// The pair of the rank that has the one memory with the one that has the other.
+    pub(crate) fn new(own: StagingView, partner: StagingView) -> Self {
+        Self { own, partner, deadline: Instant::now() + LIMIT, looks: Cell::new(0) }
+    }
+
+    /// Measures, as the one that `leads` or the other: what was found, if both have come to the
+    /// end, with the cost of a copy by the system on the scale of this cost of messages.
+    pub(crate) fn measure(&self, leads: bool, messages: &Cost) -> Option<Calibration> {
+        let mut bytes = vec![1; LENGTHS[LENGTHS.len() - 1]];
+        let desk = self.own.desk();
+        desk.process.store(std::process::id(), Ordering::Relaxed);
+        desk.bytes.store(bytes.as_mut_ptr().expose_provenance() as u64, Ordering::Relaxed);
+        let times = if leads {
+            let times = self.lead(&bytes);
+            for (told, ns) in desk.times.iter().zip(times.unwrap_or(Times::NONE).0) {
+                told.store(ns, Ordering::Relaxed);
+            }
+            desk.turn.store(if times.is_some() { FOUND } else { GONE }, Ordering::Release);
+            times
+        } else {
+            self.follow(&mut bytes)
+        };
+        times.map(|times| times.judge(messages))
+    }
+
+    /// Waits until the partner's turn is what it is waited for; `None` if it has given up, or at
+    /// the deadline.
+    fn wait(&self, is_there: impl Fn(u32) -> bool) -> Option<u32> {
+        loop {
+            let turn = self.partner.desk().turn.load(Ordering::Acquire);
+            if is_there(turn) {
+                return Some(turn);
+            }
+            self.looks.set(self.looks.get().wrapping_add(1));
+            let is_late = self.looks.get().is_multiple_of(64) && Instant::now() >= self.deadline;
+            if turn == GONE || is_late {
+                return None;
+            }
+            spin_loop();
+        }
+    }
+
+    /// Returns the process of the partner, and an address there of its bytes.
+    fn partner_bytes(&self, at: usize) -> (pid_t, u64) {
+        let desk = self.partner.desk();
+        let pid = pid_t::try_from(desk.process.load(Ordering::Relaxed)).unwrap_or(0);
+        (pid, desk.bytes.load(Ordering::Relaxed).wrapping_add(at as u64))
+    }
+
+    /// Notes what the system says to a copy.
+    fn note(&self, copied: Result<(), Errno>) {
+        if copied.is_err() {
+            self.own.desk().refused.store(1, Ordering::Relaxed);
+        }
+    }
+
+    fn lead(&self, bytes: &[u8]) -> Option<Times> {
+        let desk = self.own.desk();
+        self.wait(|turn| turn == 1)?;
+        let mut times = Times::NONE;
+        for (number, round) in rounds() {
+            let length = LENGTHS.get(round.length).copied()?;
+            let start = Instant::now();
+            match round.passing {
+                Passing::Word => desk.turn.store(number << PIECE_BITS | 1, Ordering::Release),
+                Passing::Halves => {
+                    desk.turn.store(number << PIECE_BITS | 1, Ordering::Release);
+                    let back = bytes.get(length / 2..length)?;
+                    let (pid, to) = self.partner_bytes(length / 2);
+                    self.note(cma::write(pid, back, to));
+                    desk.turn.store(number << PIECE_BITS | 2, Ordering::Release);
+                }
+                Passing::Staged(store) => {
+                    for (piece, count) in black_box(bytes).get(..length)?.chunks(PIECE_BYTES).zip(1..) {
+                        // SAFETY: the pieces are within a place, which is this rank's own to write;
+                        // its partner reads those alone that it has been told of.
+                        let to = unsafe {
+                            let at = self.own.place(round).add((count as usize - 1) * PIECE_BYTES);
+                            NonNull::slice_from_raw_parts(at, piece.len()).as_mut()
+                        };
+                        publish(to, piece, store);
+                        desk.turn.store(number << PIECE_BITS | count, Ordering::Release);
+                    }
+                }
+            }
+            self.wait(|turn| turn == number + 1)?;
+            let refused = [desk, self.partner.desk()].map(|desk| desk.refused.load(Ordering::Relaxed));
+            if round.passing != Passing::Halves || refused == [0; 2] {
+                times.record(round, start.elapsed().as_nanos() as u64);
+            }
+        }
+        Some(times)
+    }
+
+    fn follow(&self, bytes: &mut [u8]) -> Option<Times> {
+        let (own, leader) = (self.own.desk(), self.partner.desk());
+        own.turn.store(1, Ordering::Release);
+        for (number, round) in rounds() {
+            let length = LENGTHS.get(round.length).copied()?;
+            let into = bytes.get_mut(..length)?;
+            match round.passing {
+                Passing::Word => drop(self.wait(|turn| turn >> PIECE_BITS == number)?),
+                Passing::Halves => {
+                    self.wait(|turn| turn >> PIECE_BITS == number)?;
+                    let (pid, from) = self.partner_bytes(0);
+                    let front = into.get_mut(..length / 2)?;
+                    // SAFETY: `front` has as many bytes.
+                    self.note(unsafe { cma::read(pid, from, front.as_mut_ptr(), front.len()) });
+                    self.wait(|turn| turn == number << PIECE_BITS | 2)?;
+                }
+                Passing::Staged(_) => {
+                    let place = self.partner.place(round);
+                    for (piece, count) in into.chunks_mut(PIECE_BYTES).zip(1u32..) {
+                        let told = number << PIECE_BITS | count;
+                        self.wait(|turn| turn >> PIECE_BITS == number && turn >= told)?;
+                        // SAFETY: the place is within the partner's memory and as long, and what it
+                        // has told of it writes no more until this rank has answered.
+                        unsafe {
+                            let from = place.add((count as usize - 1) * PIECE_BYTES);
+                            copy_raw(from.as_ptr(), piece.as_mut_ptr(), piece.len());
+                        }
+                    }
+                }
+            }
+            black_box(&mut *bytes);
+            own.turn.store(number + 1, Ordering::Release);
+        }
+        self.wait(|turn| turn == FOUND)?;
+        Some(Times(core::array::from_fn(|at| leader.times[at].load(Ordering::Relaxed))))
+    }
+}
+
+#[cfg(test)]
+mod tests;
