@@ -329,7 +329,9 @@ impl<'m> BlockCall<'m> {
         }
         let (options, call) = (self.options, self.of(comm, self.count(comm).ok()?));
         let portions = self.portions(comm, &call, &self.input);
-        if !options.tries_slots(ep.endpoint().tuning(comm), &call, &[]) {
+        if !options.tries_slots(ep.endpoint().tuning(comm), &call, &[])
+            || options.prefers_message(ep.endpoint(), comm, &call)
+        {
             return None;
         }
         let done = shared::try_run(ep, comm, &portions, self.data)?;

@@ -25,6 +25,8 @@ pub struct Explanation {
     control_slots: Option<Result<(), Cause>>,
     /// The form of the route by them, if it is one.
     shared: Option<SlotForm>,
+    /// True if two ranks pass the data sooner in a message.
+    prefers_message: bool,
 }
 
 impl Explanation {
@@ -32,7 +34,7 @@ impl Explanation {
     fn new(call: Call, given: Options) -> Self {
         let rules = InForce::default();
         let decision = Decision::new(&call, algorithms(call.operation), &given, rules);
-        Self { call, given, rules, decision, control_slots: None, shared: None }
+        Self { call, given, rules, decision, control_slots: None, shared: None, prefers_message: false }
     }
 
     /// Explains a blocking call on this communicator: by the rules that hold on it, and whether
@@ -49,7 +51,8 @@ impl Explanation {
             Route::Slots(_, form) if slots.is_ok() => Some(form),
             _ => None,
         };
-        Self { control_slots: Some(slots.map(drop)), shared, ..this }
+        let prefers_message = self.given.prefers_message(endpoint, comm, &self.call);
+        Self { control_slots: Some(slots.map(drop)), shared, prefers_message, ..this }
     }
 
     /// Explains the call on a communicator that has no rules of its own, where these hold
@@ -123,6 +126,9 @@ impl Explanation {
         }
         if let Some(SlotForm::Chunks | SlotForm::ShortRun) = self.shared {
             f.write_str(", in chunks")?;
+        }
+        if self.prefers_message {
+            return f.write_str("; two ranks pass so much sooner in a message, as measured");
         }
         match (self.decision.options.choice, self.is_shared()) {
             (Choice::Auto, true) => f.write_str("; taken, the cheapest"),

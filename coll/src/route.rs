@@ -317,7 +317,9 @@ impl RouteQuery {
             }
             _ => return None,
         };
-        if !self.options.tries_slots(facts.tuning_of(comm), &call, candidates) {
+        if !self.options.tries_slots(facts.tuning_of(comm), &call, candidates)
+            || self.options.prefers_message(facts, comm, &call)
+        {
             return None;
         }
         role.if_served(&facts.slots(comm).ok()?, is_driven)
@@ -354,6 +356,7 @@ impl RouteQuery {
                 Err(cause) if is_named => return Route::Refused(cause),
                 // A long run of chunks would keep others from going on while this rank computes.
                 Ok(Route::Slots(_, SlotForm::Chunks)) if is_driven && !is_named => {}
+                Ok(_) if self.options.prefers_message(facts, comm, call) => {}
                 Ok(route) => return route,
                 Err(_) => {}
             }
@@ -439,6 +442,24 @@ impl Options {
                 self.slot_preference(call, &call.select(candidates, self)) != SlotPreference::Never
             }
         }
+    }
+
+    /// Returns true if two ranks pass the data of a call sooner in a message than in chunks, as was
+    /// measured where they run, and nobody names the slots. Every rank knows how long those are
+    /// that this is asked for.
+    #[inline]
+    pub(crate) fn prefers_message<F: RouteFacts>(&self, facts: &mut F, comm: &Comm, call: &Call) -> bool {
+        use Operation::{Alltoall, Bcast, Gather, Scatter};
+        if call.size != 2
+            || slots::bytes(call) <= slots::SLOT_BYTES
+            || !matches!(call.operation, Alltoall | Bcast | Gather | Scatter)
+            || matches!(self.choice, Choice::Shared)
+        {
+            return false;
+        }
+        let least = facts.slots(comm).map_or(0, |shape| shape.pair_message_bytes_min);
+        let is_named = || self.ruled(facts.tuning_of(comm), call) == Some(SlotPreference::Named);
+        (1..=slots::bytes(call)).contains(&least.into()) && !is_named()
     }
 
     /// Returns the preference by the rules for a call; `None` if no rule is for it.

@@ -46,6 +46,9 @@ pub struct ControlSlotsShape {
     pub chunks: u32,
     /// Bytes of a chunk; chunks are aligned to 64.
     pub chunk_bytes: u32,
+    /// Bytes of data that two ranks pass each other sooner in a message than in chunks, or more;
+    /// zero if nobody has measured that, or they never do.
+    pub pair_message_bytes_min: u32,
 }
 
 /// A rank's note on its part in a collective.

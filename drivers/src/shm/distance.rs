@@ -238,7 +238,8 @@ impl Gauge {
         }
     }
 
-    /// What is written for a core that shares no cache is best written by these stores.
+    /// What is written for a core that shares no cache is best written by these stores, unless the
+    /// distance is given.
     pub(super) fn give_far_store(&mut self, store: Store) {
         if let Some(measuring) = self.0.first_mut() {
             measuring.give_far_store(store);
@@ -336,11 +337,8 @@ impl Measuring {
 
     /// See [`Gauge::give_far_store`].
     fn give_far_store(&mut self, store: Store) {
-        if MEASURES {
+        if self.measures() {
             (self.far_store, self.chunk_store) = (store, store);
-        }
-        if let Some(distance) = self.given {
-            self.give(distance);
         }
     }
 
@@ -352,21 +350,19 @@ impl Measuring {
 
     /// Returns what is to be told of a peer of this distance.
     fn remark(&self, known: Option<Distance>) -> Option<&'static str> {
-        let is_past = self.far_store == Store::Past;
-        Some(match (known, self.given.is_some(), is_past) {
+        Some(match (known, self.given.is_some()) {
             _ if !MEASURES => return None,
-            (None, _, true) => "its distance is not measured yet: written past the caches",
-            (None, _, false) => "its distance is not measured yet: written through the caches",
-            (Some(Distance::Near), false, _) => "near, as measured: written through the caches",
-            (Some(Distance::Near), true, _) => "near, as given: written through the caches",
-            (Some(Distance::Far), false, true) => "far, as measured: written past the caches",
-            (Some(Distance::Far), true, true) => "far, as given: written past the caches",
-            (Some(Distance::Far), false, false) => {
-                "far, as measured: written through the caches, which was found to be faster"
+            (Some(Distance::Near), false) => "near, as measured: written through the caches",
+            (Some(Distance::Near), true) => "near, as given: written through the caches",
+            (Some(Distance::Far), true) => "far, as given: written past the caches",
+            (None, _) if self.far_store == Store::Past => {
+                "its distance is not measured yet: written past the caches"
             }
-            (Some(Distance::Far), true, false) => {
-                "far, as given: written through the caches, which was found to be faster"
+            (Some(Distance::Far), false) if self.far_store == Store::Past => {
+                "far, as measured: written past the caches"
             }
+            (None, _) => "its distance is not measured yet: written through the caches, as is faster here",
+            (Some(Distance::Far), false) => "far, as measured: written through the caches, as is faster here",
         })
     }
 

@@ -148,6 +148,7 @@ impl SharedControl for Shm<'_> {
             slot_bytes: SLOT_PAYLOAD as u32,
             chunks,
             chunk_bytes,
+            pair_message_bytes_min: self.pair_message_bytes_min,
         }
     }
 

@@ -70,6 +70,8 @@ pub struct Shm<'m> {
     pub(super) gauge: Gauge,
     /// Ranks of each node of the job but the last; 0 if that is not known.
     pub(super) ranks_per_node: u32,
+    /// See [`ControlSlotsShape::pair_message_bytes_min`](aldis_hal::shared_control::ControlSlotsShape).
+    pub(super) pair_message_bytes_min: u32,
     /// The way in which a rank that sleeps is woken.
     pub(super) alarm: Alarm,
     /// The sleepers of the node, where there can be any.
@@ -144,6 +146,7 @@ impl<'m> Shm<'m> {
             inbox,
             gauge: Gauge::new(),
             ranks_per_node: 0,
+            pair_message_bytes_min: 0,
             alarm: Alarm::default(),
             sleep,
         })
@@ -162,6 +165,13 @@ impl<'m> Shm<'m> {
     pub fn with_distance(mut self, distance: Distance) -> Self {
         self.gauge.give(distance);
         self
+    }
+
+    /// Takes data of so many bytes, or more, to pass between two ranks sooner in a message than in
+    /// chunks of control slots, as somebody has measured; zero for none. The same on every rank of
+    /// the job.
+    pub fn set_pair_message_bytes_min(&mut self, bytes: u32) {
+        self.pair_message_bytes_min = bytes;
     }
 
     /// Takes these stores for the best ones to write for a core that shares no cache with this

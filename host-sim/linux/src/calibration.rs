@@ -47,6 +47,9 @@ const PIECE_BYTES: usize = 16 << 10;
 const ROUNDS: usize = 6;
 const EMPTY_ROUNDS: usize = 16;
 
+/// The shortest data of a collective that may pass sooner in a message.
+const PAIR_MESSAGE_BYTES_MIN: usize = 64 << 10;
+
 /// The way of a word to the partner and back from which on the two cores share no cache. Two cores
 /// of an EPYC 9004 with a cache in common take 50 to 80 ns, two without 200 to 300.
 const FAR_NS_MIN: u64 = 140;
@@ -90,6 +93,9 @@ pub(crate) struct Calibration {
     pub(crate) far_store: Option<Store>,
     /// Bytes up to which staged messages are the faster ones; 0 if none are.
     pub(crate) staged_bytes_max: usize,
+    /// Bytes that the two pass sooner by copies of the system, or more, whichever store is taken;
+    /// zero if they do not.
+    pub(crate) pair_message_bytes_min: u32,
     /// The cost of a copy by the system of which both do a half, on the scale of a given cost of
     /// messages that both copy; `None` if the system makes none.
     pub(crate) read_cost: Option<Cost>,
@@ -158,9 +164,16 @@ impl Times {
         let staged = lengths((store == Store::Past).into());
         let is_staged = |(_, (staged, halves)): &(usize, (u64, u64))| staged <= halves;
         let longest = LENGTHS.into_iter().zip(staged.clone().zip(lengths(2))).take_while(is_staged).last();
+        // A collective in chunks does without the messages that go before such a copy.
+        let is_sooner = |(length, (staged, halves)): &(usize, (u64, u64))| {
+            *length >= PAIR_MESSAGE_BYTES_MIN && halves < staged
+        };
+        let pairs = LENGTHS.into_iter().zip(staged.clone().zip(lengths(2)));
+        let sooner = pairs.rev().take_while(is_sooner).last();
         Calibration {
             far_store: (*word >= FAR_NS_MIN).then_some(store),
             staged_bytes_max: longest.map_or(0, |(length, _)| length),
+            pair_message_bytes_min: sooner.map_or(0, |(length, _)| length as u32),
             read_cost: halves_cost(staged, lengths(2), messages),
         }
     }
@@ -215,14 +228,17 @@ impl StagingView {
 pub(crate) struct Pair {
     own: StagingView,
     partner: StagingView,
+    /// True if the system may be asked for copies, both ways.
+    copies: bool,
     deadline: Instant,
     looks: Cell<u32>,
 }
 
 impl Pair {
-    /// The pair of the rank that has the one memory with the one that has the other.
-    pub(crate) fn new(own: StagingView, partner: StagingView) -> Self {
-        Self { own, partner, deadline: Instant::now() + LIMIT, looks: Cell::new(0) }
+    /// The pair of the rank that has the one memory with the one that has the other; `copies` if the
+    /// system may be asked for copies, both ways.
+    pub(crate) fn new(own: StagingView, partner: StagingView, copies: bool) -> Self {
+        Self { own, partner, copies, deadline: Instant::now() + LIMIT, looks: Cell::new(0) }
     }
 
     /// Measures, as the one that `leads` or the other: what was found, if both have come to the
@@ -231,6 +247,7 @@ impl Pair {
         let mut bytes = vec![1; LENGTHS[LENGTHS.len() - 1]];
         let desk = self.own.desk();
         desk.process.store(std::process::id(), Ordering::Relaxed);
+        desk.refused.store((!self.copies).into(), Ordering::Relaxed);
         desk.bytes.store(bytes.as_mut_ptr().expose_provenance() as u64, Ordering::Relaxed);
         let times = if leads {
             let times = self.lead(&bytes);
@@ -269,9 +286,9 @@ impl Pair {
         (pid, desk.bytes.load(Ordering::Relaxed).wrapping_add(at as u64))
     }
 
-    /// Notes what the system says to a copy.
-    fn note(&self, copied: Result<(), Errno>) {
-        if copied.is_err() {
+    /// Has the system make a copy, if it may be asked, and notes if it refuses.
+    fn ask(&self, copy: impl FnOnce() -> Result<(), Errno>) {
+        if self.copies && copy().is_err() {
             self.own.desk().refused.store(1, Ordering::Relaxed);
         }
     }
@@ -289,7 +306,9 @@ impl Pair {
                     desk.turn.store(number << PIECE_BITS | 1, Ordering::Release);
                     let back = bytes.get(length / 2..length)?;
                     let (pid, to) = self.partner_bytes(length / 2);
-                    self.note(cma::write(pid, back, to));
+                    // SAFETY: those are the back of the bytes that the partner lends for this round,
+                    // and reads no sooner than it is told that they are there.
+                    self.ask(|| unsafe { cma::write(pid, back, to) });
                     desk.turn.store(number << PIECE_BITS | 2, Ordering::Release);
                 }
                 Passing::Staged(store) => {
@@ -327,7 +346,7 @@ impl Pair {
                     let (pid, from) = self.partner_bytes(0);
                     let front = into.get_mut(..length / 2)?;
                     // SAFETY: `front` has as many bytes.
-                    self.note(unsafe { cma::read(pid, from, front.as_mut_ptr(), front.len()) });
+                    self.ask(|| unsafe { cma::read(pid, from, front.as_mut_ptr(), front.len()) });
                     self.wait(|turn| turn == number << PIECE_BITS | 2)?;
                 }
                 Passing::Staged(_) => {

@@ -197,6 +197,11 @@ impl Cma {
         Self { allowed, peers, has_read: Cell::new(false), sees: Cell::new(None), aside: Vec::new() }
     }
 
+    /// Returns the copies that are made at all.
+    pub(crate) const fn allowed(&self) -> Allowed {
+        self.allowed
+    }
+
     /// Learns where `peer` tells how its memory is reached. Nothing is looked at there yet.
     pub(crate) fn introduce(&mut self, peer: PeerId, stand: Stand) {
         if let Some(reach) = self.peers.get(peer.index()) {
@@ -360,11 +365,16 @@ pub(crate) unsafe fn read(pid: pid_t, from: u64, into: *mut u8, len: usize) -> R
     all_of(len, unsafe { process_vm_readv(pid, local, remote) })
 }
 
-/// Writes bytes to an address of a process, which is as ready for them as it says.
-pub(crate) fn write(pid: pid_t, from: &[u8], to: u64) -> Result<(), Errno> {
+/// Writes bytes to an address of a process.
+///
+/// # Safety
+/// That process has as many bytes there, which it lets be written and reads no sooner than it is
+/// told.
+pub(crate) unsafe fn write(pid: pid_t, from: &[u8], to: u64) -> Result<(), Errno> {
     let local = iovec { iov_base: from.as_ptr().cast_mut().cast(), iov_len: from.len() };
     let remote = iovec { iov_base: ptr::without_provenance_mut(to as usize), iov_len: from.len() };
-    // SAFETY: `local` names bytes that are borrowed, and the system reads the other of this frame.
+    // SAFETY: `local` names bytes that are borrowed, the system reads `remote` in this frame, and
+    // the caller vouches for what it names.
     all_of(from.len(), unsafe { process_vm_writev(pid, local, ptr::from_ref(&remote)) })
 }
 

@@ -117,6 +117,11 @@ impl Copier {
     }
 
     /// The copies of the system.
+    pub(crate) const fn cma(&self) -> &Cma {
+        &self.cma
+    }
+
+    /// The copies of the system, to be told of peers.
     pub(crate) const fn cma_mut(&mut self) -> &mut Cma {
         &mut self.cma
     }

@@ -335,12 +335,21 @@ fn assemble(
     let (me, epoch) = (PeerId(rank), Epoch::from_entropy(entropy::random()?));
     let geometry = shape::geometry(segments.mapped.len() as u32, terms.shape);
     let mut inboxes = transport::Inboxes::format(segments, geometry, job, epoch)?;
+    let Node { ranks, cores, .. } = terms.node;
+    let usable = cores.min(allowed_or_bound(cores, ranks));
+    let mut staging = inboxes.take_staging();
+    let mut found = None;
+    if environment::is_on(calibration::VARIABLE)? && ranks <= usable {
+        found = staging.as_mut().and_then(|memory| inboxes.calibrate(memory));
+    }
     let Reached { far, address, bell } = far(terms, epoch, segments.own()?.board())?;
     let mut card = Card::new(me, epoch, memory.room());
     // What an address cannot be: longer than a card has room for.
     card.address = address.iter().copied().take(ADDRESS_BYTES_MAX).collect();
-    let cards = exchange(&JoinCard::new(card.clone(), &memory))?;
+    let pair_message_bytes_min = found.map_or(0, |found| found.pair_message_bytes_min);
+    let cards = exchange(&JoinCard::new(card.clone(), &memory, pair_message_bytes_min))?;
     peer_rows::agree(&cards)?;
+    inboxes.set_pair_message_bytes_min(peer_rows::pair_message_bytes_min(&cards));
     let cards: Vec<Card> = cards.into_iter().map(|joined| joined.card).collect();
     let by_frames = cards.iter().filter(|card| card.peer() != me && segments.of(card.peer()).is_none());
     let addresses = by_frames.map(|card| (card.peer(), &card.address[..]));
@@ -352,16 +361,6 @@ fn assemble(
     let mates = after.iter().chain(before);
     for card in mates.filter(|card| card.peer() != me && segments.of(card.peer()).is_some()) {
         inboxes.attach(card.peer(), card.epoch())?;
-    }
-    let Node { ranks, cores, .. } = terms.node;
-    let usable = cores.min(allowed_or_bound(cores, ranks));
-    let mut staging = inboxes.take_staging();
-    let mut sizes = StagingSizes { lap: 2 * core_cache_bytes(), message_bytes_max: usize::MAX };
-    if ranks <= usable
-        && environment::is_on(calibration::VARIABLE)?
-        && let Some(found) = staging.as_mut().and_then(|memory| inboxes.calibrate(memory))
-    {
-        sizes.message_bytes_max = found.staged_bytes_max;
     }
     let patience = match Patience::of(ranks, usable, reaches_far(terms)) {
         Patience::SHARED_SOCKETS if is_over_device(terms) => Patience::SHARED_DEVICE,
@@ -382,6 +381,8 @@ fn assemble(
     if environment::is_on(STAGING_VARIABLE)?
         && let Some(memory) = memory
     {
+        let message_bytes_max = found.map_or(usize::MAX, |found| found.staged_bytes_max);
+        let sizes = StagingSizes { lap: 2 * core_cache_bytes(), message_bytes_max };
         endpoint.send_buffer().lend_staging(memory, sizes)?;
     }
     Ok(endpoint)

@@ -57,15 +57,17 @@ impl fmt::Display for PeerRows {
 pub(crate) struct JoinCard {
     pub(crate) card: Card,
     pub(crate) rows: u32,
+    /// Bytes that two ranks pass sooner in a message, as this one has measured; zero for none.
+    pub(crate) pair_message_bytes_min: u32,
 }
 
-/// Bytes of the number of rows, behind the card.
-const ROWS_BYTES: usize = size_of::<u32>();
+/// Bytes of a number behind the card, of which there are two.
+const NUMBER_BYTES: usize = size_of::<u32>();
 
 impl JoinCard {
-    /// The card of a rank on this memory.
-    pub(crate) const fn new(card: Card, memory: &Memory<'_>) -> Self {
-        Self { card, rows: memory.peers() }
+    /// The card of a rank on this memory, which has measured this.
+    pub(crate) const fn new(card: Card, memory: &Memory<'_>, pair_message_bytes_min: u32) -> Self {
+        Self { card, rows: memory.peers(), pair_message_bytes_min }
     }
 
     /// Writes it as the wire-up carries it.
@@ -74,9 +76,9 @@ impl JoinCard {
     /// [`JoinError::Card`] if it does not fit.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, JoinError> {
         let undecodable = JoinError::Card { rank: self.card.peer().0, found: None };
-        let mut buffer = [0; CARD_BYTES_MAX - ROWS_BYTES];
+        let mut buffer = [0; CARD_BYTES_MAX - 2 * NUMBER_BYTES];
         let bytes = self.card.encode(&mut buffer).map_err(|_| undecodable)?;
-        Ok([bytes, &self.rows.to_le_bytes()].concat())
+        Ok([bytes, &self.rows.to_le_bytes(), &self.pair_message_bytes_min.to_le_bytes()].concat())
     }
 
     /// Reads that of `rank`.
@@ -85,12 +87,16 @@ impl JoinCard {
     /// [`JoinError::Card`] if it does not decode or is another rank's.
     pub(crate) fn decode(rank: u32, bytes: &[u8]) -> Result<Self, JoinError> {
         let undecodable = JoinError::Card { rank, found: None };
-        let Some((bytes, rows)) = bytes.split_last_chunk::<ROWS_BYTES>() else { return Err(undecodable) };
+        let numbers = bytes.split_last_chunk::<NUMBER_BYTES>();
+        let numbers =
+            numbers.and_then(|(bytes, least)| Some((bytes.split_last_chunk::<NUMBER_BYTES>()?, least)));
+        let Some(((bytes, rows), least)) = numbers else { return Err(undecodable) };
         let card = Card::decode(bytes).map_err(|_| undecodable)?;
         if card.peer() != PeerId(rank) {
             return Err(JoinError::Card { rank, found: Some(card.peer().0) });
         }
-        Ok(Self { card, rows: u32::from_le_bytes(*rows) })
+        let [rows, pair_message_bytes_min] = [rows, least].map(|number| u32::from_le_bytes(*number));
+        Ok(Self { card, rows, pair_message_bytes_min })
     }
 }
 
@@ -109,6 +115,13 @@ pub(crate) fn agree(cards: &[JoinCard]) -> Result<(), JoinError> {
     }
 }
 
+/// Returns the bytes that two ranks pass sooner in a message, as far as all have measured: the most
+/// that any says; zero if one has measured nothing.
+pub(crate) fn pair_message_bytes_min(cards: &[JoinCard]) -> u32 {
+    let all = cards.iter().map(|card| card.pair_message_bytes_min);
+    if all.clone().any(|least| least == 0) { 0 } else { all.max().unwrap_or(0) }
+}
+
 #[cfg(test)]
 mod tests {
     use aldis_hal::Epoch;
@@ -118,7 +131,7 @@ mod tests {
 
     fn card(rank: u32, rows: u32) -> JoinCard {
         let room = Room { envelopes: 1, blocks: 0, block_bytes: 0 };
-        JoinCard { card: Card::new(PeerId(rank), Epoch(7), room), rows }
+        JoinCard { card: Card::new(PeerId(rank), Epoch(7), room), rows, pair_message_bytes_min: 0 }
     }
 
     #[test]

@@ -282,12 +282,13 @@ impl<'a> Inboxes<'a> {
 
     /// Measures with the rank beside this one how messages pass fastest between them, by `own`
     /// memory in which messages are staged, and takes the stores that were found: nothing is found
-    /// if there is no such rank, or it does not come to it. Once all are attached.
+    /// if there is no such rank, or it does not come to it. Before any is attached.
     pub(crate) fn calibrate(&mut self, own: &mut [u8]) -> Option<Calibration> {
         let segments = self.segments;
         let (number, _) = segments.of(PeerId(segments.me))?;
         let partner = segments.mapped.get((number.0 ^ 1) as usize)?;
         let (start, bytes) = partner.parts(self.inbox_bytes).ok()?.arena;
+        let copies = self.shm.engine().cma().allowed() == Allowed::On;
         let before = bytes.checked_sub(segments.staging)?;
         // SAFETY: the partner's memory for such messages is the end of its segment, which is mapped
         // for good and from a page on; own memory is lent by who alone may write there. Each rank
@@ -296,7 +297,7 @@ impl<'a> Inboxes<'a> {
             let own = StagingView::new(NonNull::new(own.as_mut_ptr())?, own.len())?;
             (own, StagingView::new(start.add(before), segments.staging)?)
         };
-        let found = Pair::new(own, partner).measure(number.0.is_multiple_of(2), &COST)?;
+        let found = Pair::new(own, partner, copies).measure(number.0.is_multiple_of(2), &COST)?;
         if let Some(store) = found.far_store {
             // SAFETY: it is told of a store, and stays where it is.
             unsafe { self.shm.inner_mut() }.set_far_store(store);
@@ -305,6 +306,13 @@ impl<'a> Inboxes<'a> {
             self.shm.set_read_cost(cost);
         }
         Some(found)
+    }
+
+    /// Data of so many bytes, or more, pass between two ranks sooner in a message, as all ranks of
+    /// the job have agreed.
+    pub(crate) fn set_pair_message_bytes_min(&mut self, bytes: u32) {
+        // SAFETY: it is told of a length, and stays where it is.
+        unsafe { self.shm.inner_mut() }.set_pair_message_bytes_min(bytes);
     }
 
     /// The words by which this rank says that it sleeps, where it can be woken: by ranks that it is

@@ -42,7 +42,7 @@ use aldis_sys::Errno;
 pub const SOCKET_VARIABLE: &str = "ALDIS_WIREUP_FD";
 
 /// The version of this protocol; both sides must speak the same.
-pub const VERSION: u16 = 5;
+pub const VERSION: u16 = 6;
 
 /// The longest message, in bytes: a welcome that names three files by the longest of paths.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 10;

@@ -3,8 +3,8 @@
 use aldis_coll::op::Sum;
 use aldis_coll::select::Call as Selected;
 use aldis_coll::{
-    Options, allgather, alltoall, exscan, gather, reduce_scatter_block, reduce_scatter_block_in_place, scan,
-    scatter,
+    Options, allgather, alltoall, bcast, exscan, gather, reduce_scatter_block, reduce_scatter_block_in_place,
+    scan, scatter,
 };
 use aldis_kernel::Rank;
 use aldis_kernel::hal::{Cause, Operation};
@@ -138,4 +138,54 @@ fn another_length_than_expected_is_found() {
     });
     let of = |theirs| Some((Operation::Gather, Cause::UnlikeLength { own: 30_000, theirs }, Some(Rank(1))));
     assert_eq!(errors, [[of(40_000), of(20_000)], [None; 2]]);
+}
+
+/// Where two ranks have measured that a message is the sooner one from so many bytes on, calls of
+/// which all know the length go so: unless somebody names the slots.
+#[test]
+fn two_ranks_send_messages_where_these_are_sooner() {
+    const LEAST: usize = 16 << 10;
+    run(2, |endpoint| {
+        let shm = endpoint.try_transport_mut().unwrap().second_mut();
+        shm.set_pair_message_bytes_min(LEAST as u32);
+        let (world, me) = (endpoint.world(), endpoint.world().rank());
+        let is_shared = |endpoint: &mut _, operation, bytes, options: Options| {
+            let call = Selected { operation, ..Selected::bcast::<u8>(2, bytes) };
+            let explained = call.explain(&options).on(endpoint, &world);
+            let told = explained.to_string().contains("two ranks pass so much sooner in a message");
+            assert!(explained.is_shared() || told, "{explained}");
+            explained.is_shared()
+        };
+        for operation in [Operation::Bcast, Operation::Gather, Operation::Scatter, Operation::Alltoall] {
+            assert!(is_shared(endpoint, operation, LEAST - 1, Options::default()), "{operation}");
+            assert!(!is_shared(endpoint, operation, LEAST, Options::default()), "{operation}");
+            assert!(is_shared(endpoint, operation, LEAST, Options::shared()), "{operation}");
+        }
+        assert!(
+            is_shared(endpoint, Operation::Allgather, LEAST, Options::default()),
+            "nobody has measured that"
+        );
+        for (count, options) in [
+            (LEAST / 8, Options::default()),
+            (LEAST / 8 - 1, Options::default()),
+            (40_011, Options::shared()),
+        ] {
+            let all: Vec<u64> = [inputs(1, 0, count), inputs(1, 1, count)].concat();
+            let own = all[me.0 as usize * count..][..count].to_vec();
+            let root = Rank(1);
+            let mut data = if me == root { all.clone() } else { own.clone() };
+            gather(&mut data, &mut [], root).with(&options).run(endpoint, &world).unwrap();
+            assert!(data == if me == root { all.clone() } else { own.clone() }, "gather of {count}");
+            let mut data = if me == root { all.clone() } else { vec![9; count] };
+            scatter(&mut data, &mut [], root).with(&options).run(endpoint, &world).unwrap();
+            let scattered = if me == root { &data[me.0 as usize * count..][..count] } else { &data };
+            assert!(scattered == own, "scatter of {count}");
+            let mut data = if me == root { own.clone() } else { vec![9; count] };
+            bcast(&mut data, root).with(&options).run(endpoint, &world).unwrap();
+            assert!(data == all[count..], "bcast of {count}");
+            let (given, mut data) = ([own.clone(), own.clone()].concat(), vec![9; 2 * count]);
+            alltoall(&given, &mut data, &mut []).with(&options).run(endpoint, &world).unwrap();
+            assert!(data == all, "alltoall of {count}");
+        }
+    });
 }

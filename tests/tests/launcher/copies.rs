@@ -13,6 +13,9 @@ const RANK: &str = env!("CARGO_BIN_EXE_copy_rank");
 /// Nothing is staged: what is tested is the other ways.
 const NOT_STAGED: (&str, &str) = ("ALDIS_STAGING", "off");
 
+/// Nothing is measured in pairs, which copies by the system too.
+const NOT_CALIBRATED: (&str, &str) = ("ALDIS_CALIBRATION", "off");
+
 /// Runs two of them with variables of the environment; the launcher's exit code and all that was
 /// said.
 fn exchange(variables: &[(&str, &str)]) -> (Option<i32>, String) {
@@ -81,7 +84,7 @@ fn ring(ranks: &str, words: &str, plan: &str) -> String {
     let mut command = Command::new(program("aldis-run"));
     command.args(["-n", ranks, "--timeout", "55"]).arg(program("examples").join("ring"));
     command.args(["--laps", "3", "--words", words]).stdin(Stdio::null());
-    command.envs([("ALDIS_READ_COST", "0:1"), NOT_STAGED, (PLAN_VARIABLE, plan)]);
+    command.envs([("ALDIS_READ_COST", "0:1"), NOT_STAGED, NOT_CALIBRATED, (PLAN_VARIABLE, plan)]);
     let output = command.output().expect("aldis-run");
     let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     assert_eq!(output.status.code(), Some(0), "{said:?}");
@@ -111,11 +114,28 @@ fn memory_that_is_refused_at_the_first_contact_goes_in_fragments() {
 #[test]
 fn messages_of_middle_length_are_staged() {
     for cma in ["on", "off"] {
-        let (code, said) = exchange(&[("ALDIS_CMA", cma), ("ALDIS_MAPPED_COST", "0:1")]);
+        let (code, said) = exchange(&[("ALDIS_CMA", cma), ("ALDIS_MAPPED_COST", "0:1"), NOT_CALIBRATED]);
         assert_eq!(code, Some(0), "{cma}: {said}");
         assert!(reads(&said).iter().all(|&count| count > 20) && reads(&said).len() == 2, "{cma}: {said}");
         assert!(looks(&said).iter().all(|&count| count > 10), "seen where they are: {cma}: {said}");
         assert!(said.contains("protocol staging memory: at most 262144 bytes fit"), "{cma}: {said}");
+    }
+}
+
+/// Whatever they find, and also where the system makes some of the copies or none.
+#[test]
+fn two_ranks_measure_together_when_they_join() {
+    let refused = |plan| vec![(PLAN_VARIABLE, plan)];
+    for variables in [
+        vec![],
+        vec![NOT_CALIBRATED],
+        vec![("ALDIS_CMA", "read")],
+        refused("process_vm_writev@1..=EPERM"),
+        refused("rank1:process_vm_readv@1..=EPERM"),
+    ] {
+        let (code, said) = exchange(&variables);
+        assert_eq!(code, Some(0), "{variables:?}: {said}");
+        assert_eq!(reads(&said).len(), 2, "{variables:?}: {said}");
     }
 }
 
@@ -182,6 +202,7 @@ fn a_variable_that_makes_no_sense_is_refused() {
         ("ALDIS_DISTANCE", "middling"),
         ("ALDIS_STAGING", "some"),
         ("ALDIS_SLEEP", "well"),
+        ("ALDIS_CALIBRATION", "twice"),
     ] {
         let (code, said) = exchange(&[(name, value)]);
         assert_ne!(code, Some(0));
