@@ -79,8 +79,8 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         self
     }
 
-    /// Takes this for the cost of a read, as somebody has measured. Before the kernel is told of any
-    /// peer: what is read is decided by then.
+    /// Takes this for the cost of a read, as somebody has measured. Before the kernel is told of
+    /// any peer: by then it is decided what is read.
     pub fn set_read_cost(&mut self, cost: Cost) {
         self.read_cost = cost;
         for caps in self.caps.iter_mut().flatten() {

@@ -238,7 +238,7 @@ impl Gauge {
         }
     }
 
-    /// What is written for a core that shares no cache is best written by these stores, unless the
+    /// Takes these stores for the best ones to write for a core that shares no cache, unless the
     /// distance is given.
     pub(super) fn give_far_store(&mut self, store: Store) {
         if let Some(measuring) = self.0.first_mut() {

@@ -70,7 +70,7 @@ pub struct Shm<'m> {
     pub(super) gauge: Gauge,
     /// Ranks of each node of the job but the last; 0 if that is not known.
     pub(super) ranks_per_node: u32,
-    /// See [`ControlSlotsShape::pair_message_bytes_min`](aldis_hal::shared_control::ControlSlotsShape).
+    /// Told in the [shape](aldis_hal::shared_control::ControlSlotsShape) of control slots.
     pub(super) pair_message_bytes_min: u32,
     /// The way in which a rank that sleeps is woken.
     pub(super) alarm: Alarm,

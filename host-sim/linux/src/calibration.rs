@@ -4,17 +4,18 @@
 //!
 //! By which stores bytes are best written for a core that shares no cache with the writer's, and up
 //! to which length a message that is staged (copied by both sides at a time) comes sooner than one
-//! that the receiver has the system copy, differs from processor to processor: on one that passes
-//! lines from core to core more slowly than through memory, stores past the caches take half as
-//! long as ordinary ones, and on another twice as long. No rank finds that out alone. So the ranks
-//! of a node pair up, the first with the second and so on, if each has a core: the even one of two,
-//! the *leader*, passes the bytes of messages of a few lengths to the other in each of the ways, in
-//! turns, and takes the least time of each. The bytes stay the same, as those of most loops do that
-//! measure messages. That takes a millisecond or two, and
-//! [`LIMIT`] at most: a rank whose partner is not there by then goes on with what it would do
-//! without, as does one of an odd number. The variable [`VARIABLE`] turns it off.
+//! of which the system copies a half for each side, differs from processor to processor: on one
+//! stores past the caches take half as long as ordinary ones, on another twice as long. No rank
+//! finds that out alone. So the ranks of a node pair up, the first with the second and so on, if
+//! each has a core: the even one of two, the *leader*, passes the bytes of messages of a few
+//! lengths to the other in each of the ways, in turns, and takes the least time of each. The bytes
+//! stay the same, as those of most loops do that measure messages.
 //!
-//! What a partner writes can lead nowhere: lengths and places are the same constants on both sides.
+//! That takes a millisecond or two, and 20 at most: a rank whose partner is not there by then goes
+//! on with what it would do without, as does one of an odd number. The variable [`VARIABLE`] turns
+//! it off.
+//!
+//! A partner's words lead nowhere else: lengths and places are the same constants on both sides.
 
 use core::cell::Cell;
 use core::hint::{black_box, spin_loop};
@@ -54,18 +55,19 @@ const PAIR_MESSAGE_BYTES_MIN: usize = 64 << 10;
 /// of an EPYC 9004 with a cache in common take 50 to 80 ns, two without 200 to 300.
 const FAR_NS_MIN: u64 = 140;
 
-/// Bytes at the front of a rank's memory for messages that are staged which hold its [`Desk`].
-pub(crate) const DESK_BYTES: usize = 4096;
+/// Bytes at the front of a rank's memory for staged messages that hold its
+/// [`CalibrationWords`].
+pub(crate) const WORDS_BYTES: usize = 4096;
 
 /// Bytes of that memory without which nothing is measured.
-const NEEDED_BYTES: usize = DESK_BYTES + PLACES * LENGTHS[LENGTHS.len() - 1];
+const NEEDED_BYTES: usize = WORDS_BYTES + PLACES * LENGTHS[LENGTHS.len() - 1];
 
 /// Messages lie in so many places in turn.
 const PLACES: usize = 2;
 
 /// The words of one of two ranks that the other reads. All-zero at first.
 #[repr(C, align(64))]
-struct Desk {
+struct CalibrationWords {
     /// Of a leader: the round, and how many pieces of it are there, or how it has ended. Of the
     /// other: the rounds that it has answered, and one more once it is there.
     turn: AtomicU32,
@@ -85,7 +87,7 @@ const GONE: u32 = u32::MAX - 1;
 /// Bits of a turn that count pieces.
 const PIECE_BITS: u32 = 8;
 
-/// What two ranks have found out.
+/// The findings of two ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Calibration {
     /// The stores by which bytes are written for a core that shares no cache; `None` if the two
@@ -116,7 +118,7 @@ enum Passing {
 /// The ways in which messages pass.
 const WAYS: [Passing; 3] = [Passing::Staged(Store::Plain), Passing::Staged(Store::Past), Passing::Halves];
 
-/// One round: a way, and the length by its number.
+/// A round: a way, and the length by its number.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     passing: Passing,
@@ -153,9 +155,9 @@ impl Times {
         }
     }
 
-    /// What follows: the stores that take less time over all lengths, the longest length up to
-    /// which the system copies no message sooner than it is staged by these, and what its copies
-    /// cost where messages that both copy cost `messages`.
+    /// Returns what follows: the stores that take less time over all lengths, the longest length
+    /// up to which the system copies no message sooner than it is staged by these, and what its
+    /// copies cost where messages that both copy cost `messages`.
     fn judge(&self, messages: &Cost) -> Calibration {
         let [word, ways @ ..] = &self.0;
         let lengths = |way: usize| ways.iter().copied().skip(way * LENGTHS.len()).take(LENGTHS.len());
@@ -210,22 +212,22 @@ impl StagingView {
         (bytes >= NEEDED_BYTES).then_some(Self(start))
     }
 
-    fn desk(&self) -> &'static Desk {
-        // SAFETY: `new`'s caller vouched for the memory, which is aligned, and a desk is made of
+    fn words(&self) -> &'static CalibrationWords {
+        // SAFETY: `new`'s caller vouched for the memory, which is aligned, and they are made of
         // atomics; its owner lends these bytes to nothing else.
-        unsafe { self.0.cast::<Desk>().as_ref() }
+        unsafe { self.0.cast::<CalibrationWords>().as_ref() }
     }
 
     /// The place of a round's bytes.
     fn place(&self, round: Round) -> NonNull<u8> {
-        let offset = DESK_BYTES + (round.place % PLACES) * LENGTHS[LENGTHS.len() - 1];
+        let offset = WORDS_BYTES + (round.place % PLACES) * LENGTHS[LENGTHS.len() - 1];
         // SAFETY: it is within the bytes that `new` has asked for.
         unsafe { self.0.add(offset) }
     }
 }
 
-/// One of two ranks that measure together.
-pub(crate) struct Pair {
+/// A rank of two that measure together.
+pub(crate) struct CalibrationPair {
     own: StagingView,
     partner: StagingView,
     /// True if the system may be asked for copies, both ways.
@@ -234,9 +236,9 @@ pub(crate) struct Pair {
     looks: Cell<u32>,
 }
 
-impl Pair {
-    /// The pair of the rank that has the one memory with the one that has the other; `copies` if the
-    /// system may be asked for copies, both ways.
+impl CalibrationPair {
+    /// The pair of the rank that has the one memory with the one that has the other; `copies` if
+    /// the system may be asked for copies, both ways.
     pub(crate) fn new(own: StagingView, partner: StagingView, copies: bool) -> Self {
         Self { own, partner, copies, deadline: Instant::now() + LIMIT, looks: Cell::new(0) }
     }
@@ -245,16 +247,16 @@ impl Pair {
     /// end, with the cost of a copy by the system on the scale of this cost of messages.
     pub(crate) fn measure(&self, leads: bool, messages: &Cost) -> Option<Calibration> {
         let mut bytes = vec![1; LENGTHS[LENGTHS.len() - 1]];
-        let desk = self.own.desk();
-        desk.process.store(std::process::id(), Ordering::Relaxed);
-        desk.refused.store((!self.copies).into(), Ordering::Relaxed);
-        desk.bytes.store(bytes.as_mut_ptr().expose_provenance() as u64, Ordering::Relaxed);
+        let words = self.own.words();
+        words.process.store(std::process::id(), Ordering::Relaxed);
+        words.refused.store((!self.copies).into(), Ordering::Relaxed);
+        words.bytes.store(bytes.as_mut_ptr().expose_provenance() as u64, Ordering::Relaxed);
         let times = if leads {
             let times = self.lead(&bytes);
-            for (told, ns) in desk.times.iter().zip(times.unwrap_or(Times::NONE).0) {
+            for (told, ns) in words.times.iter().zip(times.unwrap_or(Times::NONE).0) {
                 told.store(ns, Ordering::Relaxed);
             }
-            desk.turn.store(if times.is_some() { FOUND } else { GONE }, Ordering::Release);
+            words.turn.store(if times.is_some() { FOUND } else { GONE }, Ordering::Release);
             times
         } else {
             self.follow(&mut bytes)
@@ -266,7 +268,7 @@ impl Pair {
     /// the deadline.
     fn wait(&self, is_there: impl Fn(u32) -> bool) -> Option<u32> {
         loop {
-            let turn = self.partner.desk().turn.load(Ordering::Acquire);
+            let turn = self.partner.words().turn.load(Ordering::Acquire);
             if is_there(turn) {
                 return Some(turn);
             }
@@ -281,35 +283,35 @@ impl Pair {
 
     /// Returns the process of the partner, and an address there of its bytes.
     fn partner_bytes(&self, at: usize) -> (pid_t, u64) {
-        let desk = self.partner.desk();
-        let pid = pid_t::try_from(desk.process.load(Ordering::Relaxed)).unwrap_or(0);
-        (pid, desk.bytes.load(Ordering::Relaxed).wrapping_add(at as u64))
+        let words = self.partner.words();
+        let pid = pid_t::try_from(words.process.load(Ordering::Relaxed)).unwrap_or(0);
+        (pid, words.bytes.load(Ordering::Relaxed).wrapping_add(at as u64))
     }
 
     /// Has the system make a copy, if it may be asked, and notes if it refuses.
     fn ask(&self, copy: impl FnOnce() -> Result<(), Errno>) {
         if self.copies && copy().is_err() {
-            self.own.desk().refused.store(1, Ordering::Relaxed);
+            self.own.words().refused.store(1, Ordering::Relaxed);
         }
     }
 
     fn lead(&self, bytes: &[u8]) -> Option<Times> {
-        let desk = self.own.desk();
+        let words = self.own.words();
         self.wait(|turn| turn == 1)?;
         let mut times = Times::NONE;
         for (number, round) in rounds() {
             let length = LENGTHS.get(round.length).copied()?;
             let start = Instant::now();
             match round.passing {
-                Passing::Word => desk.turn.store(number << PIECE_BITS | 1, Ordering::Release),
+                Passing::Word => words.turn.store(number << PIECE_BITS | 1, Ordering::Release),
                 Passing::Halves => {
-                    desk.turn.store(number << PIECE_BITS | 1, Ordering::Release);
+                    words.turn.store(number << PIECE_BITS | 1, Ordering::Release);
                     let back = bytes.get(length / 2..length)?;
                     let (pid, to) = self.partner_bytes(length / 2);
-                    // SAFETY: those are the back of the bytes that the partner lends for this round,
-                    // and reads no sooner than it is told that they are there.
+                    // SAFETY: those are the back of the bytes that the partner lends for this
+                    // round, and reads no sooner than it is told that they are there.
                     self.ask(|| unsafe { cma::write(pid, back, to) });
-                    desk.turn.store(number << PIECE_BITS | 2, Ordering::Release);
+                    words.turn.store(number << PIECE_BITS | 2, Ordering::Release);
                 }
                 Passing::Staged(store) => {
                     for (piece, count) in black_box(bytes).get(..length)?.chunks(PIECE_BYTES).zip(1..) {
@@ -320,12 +322,12 @@ impl Pair {
                             NonNull::slice_from_raw_parts(at, piece.len()).as_mut()
                         };
                         publish(to, piece, store);
-                        desk.turn.store(number << PIECE_BITS | count, Ordering::Release);
+                        words.turn.store(number << PIECE_BITS | count, Ordering::Release);
                     }
                 }
             }
             self.wait(|turn| turn == number + 1)?;
-            let refused = [desk, self.partner.desk()].map(|desk| desk.refused.load(Ordering::Relaxed));
+            let refused = [words, self.partner.words()].map(|words| words.refused.load(Ordering::Relaxed));
             if round.passing != Passing::Halves || refused == [0; 2] {
                 times.record(round, start.elapsed().as_nanos() as u64);
             }
@@ -334,7 +336,7 @@ impl Pair {
     }
 
     fn follow(&self, bytes: &mut [u8]) -> Option<Times> {
-        let (own, leader) = (self.own.desk(), self.partner.desk());
+        let (own, leader) = (self.own.words(), self.partner.words());
         own.turn.store(1, Ordering::Release);
         for (number, round) in rounds() {
             let length = LENGTHS.get(round.length).copied()?;

@@ -377,7 +377,7 @@ fn assemble(
         endpoint.connect(card)?;
     }
     // The words by which it was measured stay what they are: a partner may come late.
-    let memory = staging.and_then(|memory| memory.get_mut(calibration::DESK_BYTES..));
+    let memory = staging.and_then(|memory| memory.get_mut(calibration::WORDS_BYTES..));
     if environment::is_on(STAGING_VARIABLE)?
         && let Some(memory) = memory
     {

@@ -16,7 +16,7 @@ use aldis_kernel::{Composite, Endpoint};
 
 use crate::arena::Arena;
 use crate::board::Label;
-use crate::calibration::{Calibration, Pair, StagingView};
+use crate::calibration::{Calibration, CalibrationPair, StagingView};
 use crate::cma::{self, Allowed, Cma};
 use crate::copier::{self, Copier, Window};
 use crate::distance;
@@ -297,7 +297,7 @@ impl<'a> Inboxes<'a> {
             let own = StagingView::new(NonNull::new(own.as_mut_ptr())?, own.len())?;
             (own, StagingView::new(start.add(before), segments.staging)?)
         };
-        let found = Pair::new(own, partner, copies).measure(number.0.is_multiple_of(2), &COST)?;
+        let found = CalibrationPair::new(own, partner, copies).measure(number.0.is_multiple_of(2), &COST)?;
         if let Some(store) = found.far_store {
             // SAFETY: it is told of a store, and stays where it is.
             unsafe { self.shm.inner_mut() }.set_far_store(store);

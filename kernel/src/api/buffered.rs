@@ -166,8 +166,8 @@ impl<'s, T: Transport, P: Platform> SendBuffer<'_, 's, T, P> {
     /// copied for receivers that have it mapped: their sends are over before they are received.
     /// Of use where the transport says that it [is
     /// mapped](aldis_hal::RemoteMemory::is_mapped); messages take a sixteenth of it at most, or as
-    /// the `sizes` say, and each holds a request until it is received. It is not for buffered sends,
-    /// and of no communicator.
+    /// the `sizes` say, and each holds a request until it is received. It is not for buffered
+    /// sends, and of no communicator.
     ///
     /// # Errors
     /// [`Cause::Busy`] if it has been lent some already, [`Cause::Unsupported`] for a

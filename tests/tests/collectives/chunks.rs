@@ -140,8 +140,8 @@ fn another_length_than_expected_is_found() {
     assert_eq!(errors, [[of(40_000), of(20_000)], [None; 2]]);
 }
 
-/// Where two ranks have measured that a message is the sooner one from so many bytes on, calls of
-/// which all know the length go so: unless somebody names the slots.
+/// Two ranks may have measured that a message is the sooner one from so many bytes on: then calls
+/// of which all know the length go so, unless somebody names the slots.
 #[test]
 fn two_ranks_send_messages_where_these_are_sooner() {
     const LEAST: usize = 16 << 10;

@@ -71,8 +71,9 @@ fn two_ranks_find_the_same_or_give_up_in_time() {
         unsafe { StagingView::new(start, NEEDED_BYTES) }.unwrap()
     };
     let begun = Instant::now();
-    let leader = thread::spawn(move || Pair::new(view(one), view(other), true).measure(true, &MESSAGES));
-    let followed = Pair::new(view(other), view(one), true).measure(false, &MESSAGES);
+    let leader =
+        thread::spawn(move || CalibrationPair::new(view(one), view(other), true).measure(true, &MESSAGES));
+    let followed = CalibrationPair::new(view(other), view(one), true).measure(false, &MESSAGES);
     let led = leader.join().unwrap();
     // One that is late at the very end may have found less than its partner.
     assert!(followed.is_none() || followed == led, "{led:?} {followed:?}");
@@ -82,15 +83,15 @@ fn two_ranks_find_the_same_or_give_up_in_time() {
 #[test]
 fn a_rank_whose_partner_never_comes_goes_on() {
     for leads in [true, false] {
-        assert_eq!(Pair::new(staging(), staging(), true).measure(leads, &MESSAGES), None);
+        assert_eq!(CalibrationPair::new(staging(), staging(), true).measure(leads, &MESSAGES), None);
     }
 }
 
 #[test]
 fn a_rank_leaves_at_once_when_its_leader_has_given_up() {
     let (own, leader) = (staging(), staging());
-    leader.desk().turn.store(GONE, Ordering::Release);
-    let mut pair = Pair::new(own, leader, true);
+    leader.words().turn.store(GONE, Ordering::Release);
+    let mut pair = CalibrationPair::new(own, leader, true);
     pair.deadline += Duration::from_secs(1000);
     assert_eq!(pair.measure(false, &MESSAGES), None);
 }
