@@ -329,12 +329,12 @@ impl<'m> BlockCall<'m> {
         }
         let (options, call) = (self.options, self.of(comm, self.count(comm).ok()?));
         let portions = self.portions(comm, &call, &self.input);
-        if !options.tries_slots(ep.endpoint().tuning(comm), &call, &[])
-            || options.prefers_message(ep.endpoint(), comm, &call)
-        {
+        let tuning = ep.endpoint().tuning(comm);
+        if !options.tries_slots(tuning, &call, &[]) {
             return None;
         }
-        let done = shared::try_run(ep, comm, &portions, self.data)?;
+        let prefers_message = |shape: &_| options.prefers_message(tuning, &call, shape);
+        let done = shared::try_run_unless(ep, comm, &portions, self.data, prefers_message)?;
         let is_gatherv = call.operation == Operation::Gatherv;
         match done {
             Ok(()) if portions.is_long() => {

@@ -51,7 +51,7 @@ impl Explanation {
             Route::Slots(_, form) if slots.is_ok() => Some(form),
             _ => None,
         };
-        let prefers_message = self.given.prefers_message(endpoint, comm, &self.call);
+        let prefers_message = query.is_for_message(endpoint, comm);
         Self { control_slots: Some(slots.map(drop)), shared, prefers_message, ..this }
     }
 

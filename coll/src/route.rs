@@ -317,12 +317,21 @@ impl RouteQuery {
             }
             _ => return None,
         };
-        if !self.options.tries_slots(facts.tuning_of(comm), &call, candidates)
-            || self.options.prefers_message(facts, comm, &call)
-        {
+        if !self.options.tries_slots(facts.tuning_of(comm), &call, candidates) {
             return None;
         }
-        role.if_served(&facts.slots(comm).ok()?, is_driven)
+        let shape = facts.slots(comm).ok()?;
+        if self.options.prefers_message(facts.tuning_of(comm), &call, &shape) {
+            return None;
+        }
+        role.if_served(&shape, is_driven)
+    }
+
+    /// Returns true if two ranks pass its data sooner in a message.
+    pub(crate) fn is_for_message<F: RouteFacts>(&self, facts: &mut F, comm: &Comm) -> bool {
+        let tuning = facts.tuning_of(comm);
+        let prefers = |shape| self.options.prefers_message(tuning, &self.spec.call, &shape);
+        facts.slots(comm).is_ok_and(prefers)
     }
 
     /// Returns the route on a communicator by what prices say.
@@ -356,7 +365,7 @@ impl RouteQuery {
                 Err(cause) if is_named => return Route::Refused(cause),
                 // A long run of chunks would keep others from going on while this rank computes.
                 Ok(Route::Slots(_, SlotForm::Chunks)) if is_driven && !is_named => {}
-                Ok(_) if self.options.prefers_message(facts, comm, call) => {}
+                Ok(_) if self.is_for_message(facts, comm) => {}
                 Ok(route) => return route,
                 Err(_) => {}
             }
@@ -444,22 +453,23 @@ impl Options {
         }
     }
 
-    /// Returns true if two ranks pass the data of a call sooner in a message than in chunks, as was
-    /// measured where they run, and nobody names the slots. Every rank knows how long those are
-    /// that this is asked for.
+    /// Returns true if two ranks pass the data of a call sooner in a message than in chunks of
+    /// control slots of this shape, as was measured where they run, and neither options nor rules
+    /// say anything. Every rank knows how long those are that this is asked for.
     #[inline]
-    pub(crate) fn prefers_message<F: RouteFacts>(&self, facts: &mut F, comm: &Comm, call: &Call) -> bool {
+    pub(crate) fn prefers_message(
+        &self,
+        tuning: [Option<Tuning>; 2],
+        call: &Call,
+        shape: &ControlSlotsShape,
+    ) -> bool {
         use Operation::{Alltoall, Bcast, Gather, Scatter};
-        if call.size != 2
-            || slots::bytes(call) <= slots::SLOT_BYTES
-            || !matches!(call.operation, Alltoall | Bcast | Gather | Scatter)
-            || matches!(self.choice, Choice::Shared)
-        {
-            return false;
-        }
-        let least = facts.slots(comm).map_or(0, |shape| shape.pair_message_bytes_min);
-        let is_named = || self.ruled(facts.tuning_of(comm), call) == Some(SlotPreference::Named);
-        (1..=slots::bytes(call)).contains(&least.into()) && !is_named()
+        let is_measured = (1..=slots::bytes(call)).contains(&shape.pair_message_bytes_min.into());
+        is_measured
+            && call.size == 2
+            && matches!(call.operation, Alltoall | Bcast | Gather | Scatter)
+            && matches!(self.choice, Choice::Auto)
+            && tuning.iter().all(Option::is_none)
     }
 
     /// Returns the preference by the rules for a call; `None` if no rule is for it.

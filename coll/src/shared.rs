@@ -64,7 +64,7 @@ use aldis_kernel::{Comm, ControlSlots, NotReady};
 pub(crate) use blocks::{GivenBlocks, Portions};
 use chunks::{ChunkRun, WorkShare};
 pub(crate) use drive::{CROWDED, SlotForm, run};
-pub(crate) use fast_path::{try_run, try_start};
+pub(crate) use fast_path::{try_run, try_run_unless, try_start};
 pub(crate) use neighbor_exchange::{NeighborExchange, Neighbors};
 use pairs::IN_CHUNKS;
 pub(crate) use role::{Contributions, Role};

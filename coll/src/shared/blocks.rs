@@ -50,6 +50,8 @@ pub(crate) struct Portions<'m> {
     pub(super) is_long: Cell<bool>,
     /// Two ranks pass chunks, and so does this one unless the other's block stands in its slot.
     passes: bool,
+    /// True if that is so unless elements are of datatypes.
+    is_passed: bool,
     /// The bytes that the other rank of two gives in chunks, once that is known.
     pub(super) heard: Cell<Option<u64>>,
 }
@@ -61,7 +63,9 @@ impl<'m> Portions<'m> {
         let data_bytes = task.bytes;
         let longest_bytes = call.count.saturating_mul(task.element_bytes as usize);
         let (is_long, heard) = (Cell::new(false), Cell::new(None));
-        let mut this = Self { task, data, input, data_bytes, longest_bytes, is_long, passes: false, heard };
+        let (passes, is_passed) = (false, false);
+        let mut this =
+            Self { task, data, input, data_bytes, longest_bytes, is_long, passes, is_passed, heard };
         this.task.bytes = this.given_bytes();
         // Of all others it is known that a slot holds them.
         let is_long = task.gives() && this.is_too_long(this.task.bytes as u64);
@@ -70,7 +74,8 @@ impl<'m> Portions<'m> {
             // One of two knows what the other gives.
             true => is_long || this.is_too_long(this.taken_slot_bytes() as u64),
         };
-        this.passes = passes_in_chunks(call) && !this.is_typed() && is_more();
+        this.is_passed = passes_in_chunks(call) && is_more();
+        this.passes = this.is_passed && !this.is_typed();
         this.is_long.set(is_long || this.passes);
         this
     }
@@ -325,6 +330,11 @@ impl Role for Portions<'_> {
         self.passes
     }
 
+    #[inline(always)]
+    fn is_passed(&self) -> bool {
+        self.is_passed
+    }
+
     fn run(&self, shape: &ControlSlotsShape) -> Result<Option<ChunkRun>, Cause> {
         match self.passes {
             true if self.task.size > 2 => self.run_of_many(shape).map(Some),
@@ -434,7 +444,17 @@ mod tests {
         let (operation, size, data) = (Operation::Alltoallv, blocks.len() as u32, Layout::Listed(blocks));
         let task = Task { operation, rank, size, root: 0, bytes: 0, element_bytes: 1, kernel: None };
         let (is_long, heard) = (Cell::new(false), Cell::new(None));
-        Portions { task, data, input: None, data_bytes: 0, longest_bytes: 0, is_long, passes: false, heard }
+        Portions {
+            task,
+            data,
+            input: None,
+            data_bytes: 0,
+            longest_bytes: 0,
+            is_long,
+            passes: false,
+            is_passed: false,
+            heard,
+        }
     }
 
     proptest! {

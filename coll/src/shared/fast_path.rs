@@ -3,6 +3,7 @@
 //! else comes - no rank for long, another operation, another length, a rank that is gone - is for
 //! the [`FlatCollective`] that goes on where this ends.
 
+use aldis_kernel::hal::shared_control::ControlSlotsShape;
 use aldis_kernel::hal::{Cause, Instant, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, ControlSlots, Endpoint, Error};
@@ -29,23 +30,29 @@ const CALLS_A_POLL: u32 = 32;
 const BUDGET: u32 = 16;
 
 /// Carries a blocking call out in control slots, for which it is; `None`, and nothing done, if its
-/// communicator has none, or its bytes do not stand in them.
+/// communicator has none, or its bytes do not stand in them, or are passed in chunks of slots of
+/// this shape later than in a message.
 #[cfg_attr(
     not(target_pointer_width = "64"),
     expect(unreachable_code, unused_variables, reason = "there are none where words have 32 bits")
 )]
 #[inline(always)]
-pub(crate) fn try_run<'s, R: Role + Copy, T: Transport, P: Platform>(
+pub(crate) fn try_run_unless<'s, R: Role + Copy, T: Transport, P: Platform>(
     ep: &mut impl BlockingEndpoint<'s, T, P>,
     comm: &Comm,
     role: R,
     data: &mut [u8],
+    prefers_message: impl FnOnce(&ControlSlotsShape) -> bool,
 ) -> Option<Result<(), Error>> {
     let (Some(here), role) = (HERE, role) else { return None };
-    if role.passes_chunks() {
-        let slots = ep.endpoint().control_slots(comm);
-        let is_served = slots.is_ok_and(|slots| drive::serves(&slots.shape(), &role));
-        return is_served.then(|| drive::run(ep, comm, role, data));
+    if role.is_passed() {
+        let shape = ep.endpoint().control_slots(comm).ok()?.shape();
+        if prefers_message(&shape) {
+            return None;
+        }
+        if role.passes_chunks() {
+            return drive::serves(&shape, &role).then(|| drive::run(ep, comm, role, data));
+        }
     }
     let endpoint = ep.endpoint();
     let (mut slots, platform) = endpoint.control_slots_beside(comm).ok()?;
@@ -78,6 +85,17 @@ pub(crate) fn try_run<'s, R: Role + Copy, T: Transport, P: Platform>(
         }
         None => Some(drive::go_on(ep, comm, attempt.flat_collective(here), attempt.looks, data)),
     }
+}
+
+/// Carries a blocking call out like [`try_run_unless`], whatever is known of messages.
+#[inline(always)]
+pub(crate) fn try_run<'s, R: Role + Copy, T: Transport, P: Platform>(
+    ep: &mut impl BlockingEndpoint<'s, T, P>,
+    comm: &Comm,
+    role: R,
+    data: &mut [u8],
+) -> Option<Result<(), Error>> {
+    try_run_unless(ep, comm, role, data, |_| false)
 }
 
 /// Starts a collective whose bytes stand in a slot, and looks once whether all others have written

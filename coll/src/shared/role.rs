@@ -40,6 +40,12 @@ pub(crate) trait Role {
     /// Returns true if it passes chunks, unless it reads otherwise.
     fn passes_chunks(&self) -> bool;
 
+    /// Returns true if chunks are passed in its call, also if it makes messages of them itself.
+    #[inline(always)]
+    fn is_passed(&self) -> bool {
+        self.passes_chunks()
+    }
+
     /// Returns the run by which it passes chunks, if its slot does not say all.
     ///
     /// # Errors
@@ -111,6 +117,8 @@ forwards! {
     fn fits(&self, slot_bytes: u32) -> bool;
     #[inline(always)]
     fn passes_chunks(&self) -> bool;
+    #[inline(always)]
+    fn is_passed(&self) -> bool;
     fn run(&self, shape: &ControlSlotsShape) -> Result<Option<ChunkRun>, Cause>;
     #[inline(always)]
     fn note(&self) -> Note;
