@@ -2,6 +2,7 @@
 //! for them ends whatever their receivers' programs do.
 
 use aldis_kernel::hal::Cause;
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Rank, Request, Scope, Source, Tag, TagMatch};
 use aldis_kit::rig::{self, Clock, Job, Powers, REQUESTS, Shape, Wire, pattern, settle, together};
 

@@ -10,6 +10,7 @@ use core::ffi::c_int;
 use std::collections::HashSet;
 
 use aldis_kernel::Request;
+use aldis_kernel::plane::ScopePlane;
 pub(crate) use collectives::{
     CollectiveProgress, MemoryStep, RunningCollective, of_collective, of_kept, of_started, run_steps,
 };

@@ -224,15 +224,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         true
     }
 
-    /// Cancels a request like [`cancel`](Self::cancel), and if that cannot be without the peer,
-    /// asks it (MPI_Cancel of a send that has left). True if the request is over now; if not, it is
-    /// after a bounded number of polls on both sides, and its status [says](Status::is_cancelled)
-    /// what has become of it: it is cancelled, and the receiver has nothing of it, or a receive has
-    /// matched it, and it is sent.
-    ///
-    /// A message that a matched probe has taken goes on until it is received. So does one to a peer
-    /// that was built without recalls.
-    pub fn recall(&mut self, request: &mut Request<'scope>) -> bool {
+    /// See [`ScopePlane::recall`](crate::plane::ScopePlane::recall).
+    pub(crate) fn recall(&mut self, request: &mut Request<'scope>) -> bool {
         let is_over = self.cancel(request);
         if let Stage::Pending(handle) | Stage::Started(handle) = request.stage
             && !is_over

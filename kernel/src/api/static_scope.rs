@@ -67,7 +67,8 @@ pub trait StaticRequests: Sealed {
     /// Returns the result of a request that is over, which stays; the error is kept.
     fn look(&mut self, request: &Request<'static>) -> Option<Result<Status, Failed>>;
 
-    /// Cancels a request like [`recall`](crate::Scope::recall), but leaves the result there.
+    /// Cancels a request like [`recall`](crate::plane::ScopePlane::recall), but leaves the result
+    /// there.
     fn stop(&mut self, request: &Request<'static>);
 }
 

@@ -50,6 +50,16 @@ pub trait ScopePlane<'scope, 's>: Sealed {
         check: impl FnMut(&mut Self) -> Result<Option<R>, Failed>,
     ) -> Result<R, Failed>;
 
+    /// Cancels a request like [`cancel`](crate::Scope::cancel), and if that cannot be without the peer,
+    /// asks it (MPI_Cancel of a send that has left). True if the request is over now; if not, it is
+    /// after a bounded number of polls on both sides, and its status [says](Status::is_cancelled)
+    /// what has become of it: it is cancelled, and the receiver has nothing of it, or a receive has
+    /// matched it, and it is sent.
+    ///
+    /// A message that a matched probe has taken goes on until it is received. So does one to a peer
+    /// that was built without recalls.
+    fn recall(&mut self, request: &mut Request<'scope>) -> bool;
+
     /// Returns true if a request is a receive that no message has met yet: one that may never end.
     fn is_unmatched(&mut self, request: &Request<'scope>) -> bool;
 
@@ -299,6 +309,10 @@ impl<'scope, 's, T: Transport, P: Platform> ScopePlane<'scope, 's> for Scope<'sc
         check: impl FnMut(&mut Self) -> Result<Option<R>, Failed>,
     ) -> Result<R, Failed> {
         self.drive_until(activity, check)
+    }
+
+    fn recall(&mut self, request: &mut Request<'scope>) -> bool {
+        self.recall(request)
     }
 
     fn is_unmatched(&mut self, request: &Request<'scope>) -> bool {

@@ -6,6 +6,7 @@
 use core::time::Duration;
 
 use aldis_kernel::hal::{Cause, Platform, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Endpoint, Error, Request, Status, Tag};
 
 use super::duets::{Duet, in_pairs};
