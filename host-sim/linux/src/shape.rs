@@ -22,6 +22,7 @@
 
 use aldis_drivers::shm::Geometry;
 
+use crate::calibration::WORDS_BYTES;
 use crate::segment::{LEAST_BYTES, PAGE_BYTES};
 use crate::wireup::Shape;
 
@@ -70,12 +71,13 @@ impl NodePlan {
 }
 
 /// Bytes in which a rank of so many stages messages for those that it shares memory with, a part of
-/// its arena: more than the second-level caches of two cores hold, where memory allows.
+/// its arena: more than the second-level caches of two cores hold, where memory allows, and the
+/// words by which two of them [measure](crate::calibration) in front.
 pub const fn staging_bytes(ranks: u32) -> usize {
     match ranks {
-        2..=8 => 4 << 20,
-        9..=16 => 2 << 20,
-        17..=32 => 1 << 20,
+        2..=8 => WORDS_BYTES + (4 << 20),
+        9..=16 => WORDS_BYTES + (2 << 20),
+        17..=32 => WORDS_BYTES + (1 << 20),
         _ => 0,
     }
 }
