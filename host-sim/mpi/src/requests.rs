@@ -425,8 +425,21 @@ pub(crate) fn free(handle: Handle) -> Result<(), CallFault> {
     Ok(())
 }
 
+/// Polls after a cancel: more than a message of a rank to itself takes to be asked for and given
+/// back.
+const CANCEL_POLLS: u32 = 16;
+
 /// Cancels a message or an operation of the program's.
+///
+/// A program that then looks whether it is over (`MPI_Request_get_status`, as mpi4py does) and
+/// finds that it is not takes it for one that is not cancelled, and receives it. Of a message to
+/// itself that is known by then.
 pub(crate) fn cancel(handle: Handle) -> Result<(), CallFault> {
+    stop(handle)?;
+    (0..CANCEL_POLLS).try_for_each(|_| waiting::poll().map(drop))
+}
+
+fn stop(handle: Handle) -> Result<(), CallFault> {
     if messages::cancel(handle)? {
         return Ok(());
     }
