@@ -50,11 +50,11 @@ pub trait ScopePlane<'scope, 's>: Sealed {
         check: impl FnMut(&mut Self) -> Result<Option<R>, Failed>,
     ) -> Result<R, Failed>;
 
-    /// Cancels a request like [`cancel`](crate::Scope::cancel), and if that cannot be without the peer,
-    /// asks it (MPI_Cancel of a send that has left). True if the request is over now; if not, it is
-    /// after a bounded number of polls on both sides, and its status [says](Status::is_cancelled)
-    /// what has become of it: it is cancelled, and the receiver has nothing of it, or a receive has
-    /// matched it, and it is sent.
+    /// Cancels a request like [`cancel`](crate::Scope::cancel), and if that cannot be without the
+    /// peer, asks it (MPI_Cancel of a send that has left). True if the request is over now; if not,
+    /// it is after a bounded number of polls on both sides, and its status
+    /// [says](Status::is_cancelled) what has become of it: it is cancelled, and the receiver has
+    /// nothing of it, or a receive has matched it, and it is sent.
     ///
     /// A message that a matched probe has taken goes on until it is received. So does one to a peer
     /// that was built without recalls.
