@@ -201,7 +201,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
 
     /// Cancels a request if it can still be undone without the peer: a receive that has not
     /// matched, a send that has not left (MPI_Cancel). True if so: it is over, and its status [says
-    /// so](Status::is_cancelled); false if it goes on. [`recall`](Self::recall) asks the peer, too.
+    /// so](Status::is_cancelled); false if it goes on.
+    /// [`recall`](crate::plane::ScopePlane::recall) asks the peer, too.
     pub fn cancel(&mut self, request: &mut Request<'scope>) -> bool {
         let (Stage::Pending(handle) | Stage::Started(handle)) = request.stage else { return false };
         let engine = &mut self.within.endpoint.engine;

@@ -97,7 +97,7 @@ impl Engine<'_> {
     }
 
     /// Gives back the messages that have been recalled, each by an orphan that tells its sender.
-    /// What finds no request slot waits for the next poll. Bounded by the envelopes.
+    /// A message that finds no request slot waits for the next poll. Bounded by the envelopes.
     #[inline]
     pub(crate) fn give_back(&mut self) {
         if RECALLS && self.recalled {
