@@ -89,10 +89,6 @@ impl Role for StartedRole<'_> {
         by_kind!(self, role => role.passes_chunks())
     }
 
-    fn is_passed(&self) -> bool {
-        by_kind!(self, role => role.is_passed())
-    }
-
     fn run(&self, shape: &ControlSlotsShape) -> Result<Option<ChunkRun>, Cause> {
         by_kind!(self, role => role.run(shape))
     }
