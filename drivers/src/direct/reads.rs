@@ -175,7 +175,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
                 (Some(piece), read.done == read.len)
             }
             ReadState::Shared => match entry.take_front(read.offered.serial, read.offered.chunks) {
-                Chunk::Yours(chunk) => (read.offered.range(chunk), false),
+                Chunk::Yours(chunk) => (self.with_next(peer, entry, &read.offered, chunk), false),
                 Chunk::Taken(taken) => match self.rest(peer, entry, &mut read, taken) {
                     Some(done) => (None, done),
                     None => {
@@ -211,6 +211,28 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
             return self.keep(index, read);
         }
         ReadStep::Over(if entry.is_shown(read.generation) { Ok(()) } else { Err(Cause::Stale) })
+    }
+
+    /// The bytes of a chunk that this side has taken and, if the owner has something to read here
+    /// meanwhile, of those after it, which are taken as well: they are copied by one call.
+    fn with_next(
+        &self,
+        peer: PeerId,
+        entry: &ShownRegion,
+        offered: &Offered,
+        chunk: u32,
+    ) -> Option<(u64, usize)> {
+        let (start, mut len) = offered.range(chunk)?;
+        let fits = |len: usize| len.saturating_add(offered.chunk_bytes as usize) <= CHUNK_BYTES as usize;
+        if self.shows_to(peer) {
+            while fits(len)
+                && let Chunk::Yours(next) = entry.take_front(offered.serial, offered.chunks)
+                && let Some((_, more)) = offered.range(next)
+            {
+                len = len.saturating_add(more);
+            }
+        }
+        Some((start, len))
     }
 
     pub(super) fn keep(&mut self, index: u32, read: Read) -> ReadStep {
@@ -383,11 +405,13 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
             true => engine.writes(peer),
             false => engine.shares(peer, read.from, ends.target),
         };
-        // An owner does not help with what it is putting in place.
+        // An owner does not help with what it is putting in place, nor soon if it has something to
+        // read here.
         let is_whole = entry.ready() == u64::MAX;
-        if read.len >= shared_min && is_whole && shares(&self.engine) {
+        let is_mutual = !is_mapped && read.len <= CHUNK_BYTES as usize && self.shows_to(peer);
+        if read.len >= shared_min && is_whole && !is_mutual && shares(&self.engine) {
             // Halves of a read that is alone; but one chunk of a short one among others, of which
-            // each side does some, or where the owner has something to read here meanwhile.
+            // each side does some.
             let (len, alone) = (read.len as u64, self.reading == 0 && !self.shows_to(peer));
             let wanted = match (is_mapped, alone) {
                 (true, _) => len / MAPPED_CHUNKS_MIN,
