@@ -11,9 +11,9 @@
 //! lengths to the other in each of the ways, in turns, and takes the least time of each. The bytes
 //! stay the same, as those of most loops do that measure messages.
 //!
-//! That takes a millisecond or two, and 20 at most: a rank whose partner is not there by then goes
-//! on with what it would do without, as does one of an odd number. The variable [`VARIABLE`] turns
-//! it off.
+//! That takes a millisecond or two, and 20 at most, once both are there: a rank whose partner has
+//! not come within 100, for which it naps, goes on with what it would do without, as does one of an
+//! odd number. The variable [`VARIABLE`] turns it off.
 //!
 //! A partner's words lead nowhere else: lengths and places are the same constants on both sides.
 
@@ -34,8 +34,13 @@ use crate::cma;
 /// The variable that turns the measurement off: `on` (also if it is not set), or `off`.
 pub const VARIABLE: &str = "ALDIS_CALIBRATION";
 
-/// The longest that a rank takes for it, the wait for its partner included.
+/// The longest that a rank takes for it, once its partner is there.
 const LIMIT: Duration = Duration::from_millis(20);
+
+/// The longest that a rank waits for its partner, which may be started later on a busy machine, and
+/// its naps meanwhile.
+const PARTNER_LIMIT: Duration = Duration::from_millis(100);
+const NAP: Duration = Duration::from_micros(20);
 
 /// The lengths that are measured, in the order in which they are judged.
 const LENGTHS: [usize; 4] = [32 << 10, 64 << 10, 128 << 10, 256 << 10];
@@ -232,7 +237,9 @@ pub(crate) struct CalibrationPair {
     partner: StagingView,
     /// True if the system may be asked for copies, both ways.
     copies: bool,
-    deadline: Instant,
+    /// When the partner must be there.
+    partner_deadline: Instant,
+    deadline: Cell<Instant>,
     looks: Cell<u32>,
 }
 
@@ -240,7 +247,9 @@ impl CalibrationPair {
     /// The pair of the rank that has the one memory with the one that has the other; `copies` if
     /// the system may be asked for copies, both ways.
     pub(crate) fn new(own: StagingView, partner: StagingView, copies: bool) -> Self {
-        Self { own, partner, copies, deadline: Instant::now() + LIMIT, looks: Cell::new(0) }
+        let now = Instant::now();
+        let partner_deadline = now + PARTNER_LIMIT;
+        Self { own, partner, copies, partner_deadline, deadline: Cell::new(now), looks: Cell::new(0) }
     }
 
     /// Measures, as the one that `leads` or the other: what was found, if both have come to the
@@ -273,11 +282,28 @@ impl CalibrationPair {
                 return Some(turn);
             }
             self.looks.set(self.looks.get().wrapping_add(1));
-            let is_late = self.looks.get().is_multiple_of(64) && Instant::now() >= self.deadline;
+            let is_late = self.looks.get().is_multiple_of(64) && Instant::now() >= self.deadline.get();
             if turn == GONE || is_late {
                 return None;
             }
             spin_loop();
+        }
+    }
+
+    /// Waits until the partner is there, as its turn says, and allows the measurement its time from
+    /// then on; `None` if it has given up or does not come.
+    fn meet(&self, is_there: impl Fn(u32) -> bool) -> Option<()> {
+        loop {
+            let turn = self.partner.words().turn.load(Ordering::Acquire);
+            let now = Instant::now();
+            if is_there(turn) {
+                self.deadline.set(now + LIMIT);
+                return Some(());
+            }
+            if turn == GONE || now >= self.partner_deadline {
+                return None;
+            }
+            aldis_sys::clock::sleep(NAP);
         }
     }
 
@@ -297,7 +323,7 @@ impl CalibrationPair {
 
     fn lead(&self, bytes: &[u8]) -> Option<Times> {
         let words = self.own.words();
-        self.wait(|turn| turn == 1)?;
+        self.meet(|turn| turn == 1)?;
         let mut times = Times::NONE;
         for (number, round) in rounds() {
             let length = LENGTHS.get(round.length).copied()?;
@@ -338,6 +364,7 @@ impl CalibrationPair {
     fn follow(&self, bytes: &mut [u8]) -> Option<Times> {
         let (own, leader) = (self.own.words(), self.partner.words());
         own.turn.store(1, Ordering::Release);
+        self.meet(|turn| turn >> PIECE_BITS == 1)?;
         for (number, round) in rounds() {
             let length = LENGTHS.get(round.length).copied()?;
             let into = bytes.get_mut(..length)?;

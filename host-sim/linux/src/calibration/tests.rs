@@ -92,6 +92,6 @@ fn a_rank_leaves_at_once_when_its_leader_has_given_up() {
     let (own, leader) = (staging(), staging());
     leader.words().turn.store(GONE, Ordering::Release);
     let mut pair = CalibrationPair::new(own, leader, true);
-    pair.deadline += Duration::from_secs(1000);
+    pair.partner_deadline += Duration::from_secs(1000);
     assert_eq!(pair.measure(false, &MESSAGES), None);
 }
