@@ -7,6 +7,7 @@ pub use crate::algorithms::blocks::allgather::{
     TwoProcesses,
 };
 use crate::block_call::BlockCall;
+use crate::collective::Input;
 use crate::layout::{Block, Layout};
 use crate::op::Element;
 
@@ -21,6 +22,20 @@ use crate::op::Element;
 #[inline(always)]
 pub fn allgather<E: Element>(data: &mut [E]) -> BlockCall<'_> {
     BlockCall::new(Operation::Allgather, data, Layout::Even, &mut [])
+}
+
+/// Gathers a block of every rank on all of them: `data` get a block for every rank, of which this
+/// one's is `block`, which is left as it is (MPI_Allgather, MPI_Iallgather). Messages are sent out
+/// of `block`, not out of the data that have just been written.
+///
+/// # Errors
+/// Those of [`allgather`], which other ranks may call instead;
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for a block of another
+/// length as well, [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) where it is made
+/// persistent: the block would be copied but once.
+#[inline(always)]
+pub fn allgather_from<'m, E: Element>(block: impl Into<Input<'m, E>>, data: &'m mut [E]) -> BlockCall<'m> {
+    allgather(data).given(block.into(), Layout::Twin)
 }
 
 /// Gathers a block of every rank on all of them: `data` have a block of its length for every rank,

@@ -177,6 +177,7 @@ impl<'m> BlockCall<'m> {
         comm: &Comm,
     ) -> Result<(), Error> {
         self.divided = self.division(comm);
+        self.copy_twin(comm);
         match self.try_fast_path(ep, comm) {
             Some(done) => done,
             None => self.run_planned(ep, comm),
@@ -235,7 +236,10 @@ impl<'m> BlockCall<'m> {
         mode: StartMode,
     ) -> Result<Started<'m>, Error> {
         self.divided = self.division(comm);
-        let planned = self.planned(comm).in_mode(mode);
+        self.copy_twin(comm);
+        let is_copied_once = matches!((self.given.layout, mode), (Layout::Twin, StartMode::Persistent));
+        let refusal = is_copied_once.then_some(Cause::Unsupported);
+        let planned = self.planned(comm).in_mode(mode).refused_if(refusal);
         Collective::begin(scope, comm, planned, self.lent())
     }
 
@@ -246,7 +250,7 @@ impl<'m> BlockCall<'m> {
         'm: 'p,
     {
         let given = match self.given.layout {
-            Layout::Whole => None,
+            Layout::Whole | Layout::Twin => None,
             layout => Some(GivenBlocks { memory, layout }),
         };
         let task = Task::new(call, self.root.0, self.kernel, comm.rank().0).with_bytes(self.data.len());
@@ -262,6 +266,17 @@ impl<'m> BlockCall<'m> {
         }
     }
 
+    /// Copies this rank's block, if it is given apart, to where it stands in the data as well.
+    #[inline(always)]
+    fn copy_twin(&mut self, comm: &Comm) {
+        let (Layout::Twin, Ok(_)) = (self.given.layout, self.count(comm)) else { return };
+        let start = (comm.rank().0 as usize).saturating_mul(self.input.len());
+        let place = self.data.get_mut(start..).and_then(|rest| rest.get_mut(..self.input.len()));
+        if let Some(place) = place {
+            place.copy_from_slice(&self.input);
+        }
+    }
+
     /// The longest block.
     #[inline(always)]
     fn count(&self, comm: &Comm) -> Result<usize, Cause> {
@@ -271,7 +286,7 @@ impl<'m> BlockCall<'m> {
         let (divided, given) = (&self.divided, &self.given);
         let (count, of_input) = (divided.longest(comm.size())?, given.longest(comm.size())?);
         match given.layout {
-            Layout::Even if count != of_input => {
+            Layout::Even | Layout::Twin if count != of_input => {
                 Err(Cause::LengthMismatch { left: of_input as u64, right: count as u64 })
             }
             // This rank's block is as long as it is listed.

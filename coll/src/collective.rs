@@ -94,8 +94,10 @@ impl<'m> CallMemory<'m> {
             return SlotData::Stretch(self.data.len());
         }
         let memory = self.blocks.input.show();
-        let given =
-            if let Layout::Whole = given { None } else { Some(GivenBlocks { memory, layout: given }) };
+        let given = match given {
+            Layout::Whole | Layout::Twin => None,
+            layout => Some(GivenBlocks { memory, layout }),
+        };
         SlotData::Blocks(self.data.len(), layout, given)
     }
 }

@@ -71,6 +71,8 @@ pub(crate) enum Layout<'b> {
     Even,
     /// This rank's block alone is there.
     Own,
+    /// This rank's block alone is there, and stands in the other buffer too.
+    Twin,
     /// A block of this length for every rank; of this length alone, as those of another buffer have
     /// one of theirs.
     Each(usize),
@@ -98,7 +100,7 @@ impl Layout<'_> {
         let blocks = self.blocks(size as usize);
         match *self {
             _ if blocks != size as usize => Err(mismatch(blocks, size as usize)),
-            Self::Whole | Self::Own | Self::One(_) => Ok(len),
+            Self::Whole | Self::Own | Self::Twin | Self::One(_) => Ok(len),
             Self::Even | Self::Each(_) => match divide(len, size as usize) {
                 (count, 0) => Ok(count),
                 (count, _) => Err(mismatch(len, count.saturating_mul(size as usize))),
@@ -122,7 +124,7 @@ impl Layout<'_> {
     /// Returns true if blocks may have a length that those of another buffer have not.
     fn is_unlike(&self) -> bool {
         match self {
-            Self::Whole | Self::Even | Self::Own => false,
+            Self::Whole | Self::Even | Self::Own | Self::Twin => false,
             Self::Each(_) | Self::Typed(_) | Self::Longer(..) => true,
             Self::One(_) | Self::Listed(_) => true,
         }
@@ -131,7 +133,7 @@ impl Layout<'_> {
     /// Elements of a block, if even ones have `count`.
     pub(crate) fn len(&self, index: u32, count: usize) -> usize {
         match *self {
-            Self::Whole | Self::Own | Self::Even => count,
+            Self::Whole | Self::Own | Self::Twin | Self::Even => count,
             Self::One(len) | Self::Each(len) => len,
             Self::Listed(_) | Self::Longer(..) => self.listed(index).map_or(0, |block| block.len),
             Self::Typed(_) => 1,
@@ -215,7 +217,7 @@ impl SegmentPlace<'_> {
     fn stretch_of(&self, layout: Layout<'_>, rank: u32) -> Range<usize> {
         let count = self.whole.count();
         self.cut(match layout {
-            Layout::Whole | Layout::Own => Block { start: 0, len: self.len(rank) },
+            Layout::Whole | Layout::Own | Layout::Twin => Block { start: 0, len: self.len(rank) },
             Layout::One(len) => Block { start: 0, len },
             Layout::Even => Block { start: (rank as usize).saturating_mul(count), len: count },
             Layout::Each(len) => Block { start: (rank as usize).saturating_mul(len), len },

@@ -81,6 +81,22 @@ impl<'scope> CollectiveMemory<'scope> {
         self.target(buffer).map_or(self.blocks.input, Lent::from)
     }
 
+    /// Returns the memory that a stretch of a buffer is sent out of by `rank`, and where it stands
+    /// there: in the caller's own block, if it is of that, and not in its copy.
+    #[inline]
+    fn given(&self, buffer: Buffer, range: Range<usize>, rank: u32) -> (Lent<'scope>, Range<usize>) {
+        let source = self.source(buffer);
+        if !matches!((buffer, self.blocks.layouts), (Buffer::Data, [_, Layout::Twin])) {
+            return (source, range);
+        }
+        let own = self.blocks.input;
+        let first = (rank as usize).saturating_mul(own.len());
+        match range.start.checked_sub(first).zip(range.end.checked_sub(first)) {
+            Some((start, end)) if end <= own.len() => (own, start..end),
+            _ => (source, range),
+        }
+    }
+
     /// The input, if it was lent to be edited.
     pub(super) fn input_loan(&self) -> Option<LentMut<'scope>> {
         self.blocks.lent
@@ -261,7 +277,10 @@ impl<'scope> Collective<'scope> {
             }
             Some(loan) if receives => scope.start_recv_part(comm, loan, range, peer, tag),
             None if receives => return Err(self.refuse(Cause::Unsupported)),
-            _ => scope.start_send_part(comm, self.memory.source(span.buffer), range, peer, tag),
+            _ => {
+                let (source, range) = self.memory.given(span.buffer, range, self.whole.rank());
+                scope.start_send_part(comm, source, range, peer, tag)
+            }
         };
         match started {
             Ok(request) => {

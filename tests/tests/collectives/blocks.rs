@@ -8,8 +8,8 @@ use aldis_coll::catalog::algorithms;
 use aldis_coll::gather::LinearSync;
 use aldis_coll::layout::Block;
 use aldis_coll::{
-    Options, allgather, allgatherv, alltoall, alltoall_in_place, alltoallv, alltoallv_in_place, alltoallw,
-    alltoallw_in_place, gather, gatherv, scatter, scatterv, wait_all,
+    Options, allgather, allgather_from, allgatherv, alltoall, alltoall_in_place, alltoallv,
+    alltoallv_in_place, alltoallw, alltoallw_in_place, gather, gatherv, scatter, scatterv, wait_all,
 };
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{Comm, Rank};
@@ -103,6 +103,17 @@ fn all_of_one_length(endpoint: &mut Endpoint, world: &Comm, count: usize) {
         let mut data = blocks(size, own);
         allgather(&mut data).with(&options).run(endpoint, world).unwrap();
         assert_eq!(data, blocks(size, |from| block(from, 0, count)), "{options:?}");
+        // A rank that gives its block apart meets others that have it in place.
+        let apart = block(rank, 0, count);
+        data.fill(OLD);
+        if rank % 2 == 0 {
+            allgather_from(&apart, &mut data).with(&options).run(endpoint, world).unwrap();
+        } else {
+            data[rank as usize * count..][..count].copy_from_slice(&apart);
+            allgather(&mut data).with(&options).run(endpoint, world).unwrap();
+        }
+        assert_eq!(data, blocks(size, |from| block(from, 0, count)), "{options:?}");
+        assert_eq!(apart, block(rank, 0, count));
     }
     let input = blocks(size, |to| block(rank, to, count));
     let expected = blocks(size, |from| block(from, rank, count));
@@ -357,6 +368,13 @@ fn bad_divisions_are_refused_before_anything_is_sent() {
         let error = aldis_coll::allgather(&mut [0u8; 4]).run(endpoint, &world).unwrap_err();
         let cause = Cause::LengthMismatch { left: 4, right: 3 };
         assert_eq!((error.operation, error.cause), (Operation::Allgather, cause));
+        let error = allgather_from(&[0u8; 2], &mut [0u8; 3]).run(endpoint, &world).unwrap_err();
+        assert_eq!(error.cause, Cause::LengthMismatch { left: 2, right: 1 });
+        let mut all = [0u8; 3];
+        let error = endpoint
+            .scope(|scope| allgather_from(&[0u8], &mut all).persistent(scope, &world).map(drop))
+            .unwrap_err();
+        assert_eq!((error.operation, error.cause), (Operation::Allgather, Cause::Unsupported));
         let outside = [Block { start: 0, len: 1 }, Block { start: 1, len: 1 }, Block { start: 2, len: 2 }];
         let error = aldis_coll::allgatherv(&mut [0u8; 3], &outside).run(endpoint, &world).unwrap_err();
         assert_eq!((error.operation, error.cause), (Operation::Allgatherv, Cause::TooBig { len: 4, max: 3 }));

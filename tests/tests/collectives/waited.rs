@@ -4,8 +4,8 @@ use aldis_coll::dyn_op::{reduce_scatter_block_by, reduce_scatter_by};
 use aldis_coll::layout::Block;
 use aldis_coll::op::{Kernel, Sum};
 use aldis_coll::{
-    BlockCall, ContiguousCall, InputBlocks, StartMode, allgather, allreduce, alltoall, bcast, exscan, gather,
-    gatherv, reduce_scatter_block, scan, scatter, scatterv, wait_all, wait_for,
+    BlockCall, ContiguousCall, InputBlocks, StartMode, allgather, allgather_from, allreduce, alltoall, bcast,
+    exscan, gather, gatherv, reduce_scatter_block, scan, scatter, scatterv, wait_all, wait_for,
 };
 use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Rank};
@@ -110,6 +110,10 @@ fn call_all<T: Transport, P: Platform>(
     let mut data = vec![0; len * size as usize];
     data[me as usize * len..][..len].copy_from_slice(&block(me, 9, len));
     case.blocks(endpoint, world, allgather(&mut data))?;
+    assert_eq!(data, blocks_of_all(9, size, len));
+    data.fill(0);
+    let own = block(me, 9, len);
+    case.blocks(endpoint, world, allgather_from(&own, &mut data))?;
     assert_eq!(data, blocks_of_all(9, size, len));
     let given = blocks_for_all(me, size, len);
     case.blocks(endpoint, world, alltoall(&given, &mut data, &mut []))?;

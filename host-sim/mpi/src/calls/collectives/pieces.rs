@@ -244,11 +244,12 @@ pub(super) unsafe fn try_allgather(
     };
     // SAFETY: the program leaves both alone until the call is over, and they are apart.
     let (blocks, own) = unsafe { (blocks.bytes(), own.map(|own| own.shown())) };
-    if let Some(own) = own {
-        block_of(blocks, on.comm.rank(), own.len()).copy_from_slice(own);
-    }
+    let call = match own {
+        Some(own) => aldis_coll::allgather_from(own, blocks),
+        None => aldis_coll::allgather(blocks),
+    };
     // SAFETY: as above.
-    unsafe { run(form, || aldis_coll::allgather(blocks), on) }
+    unsafe { run(form, || call, on) }
 }
 
 /// An exchange of blocks of one length.
