@@ -95,6 +95,15 @@ pub fn note(cargo: &mut Command) {
     }
 }
 
+/// Has cargo note what it compiles with a compiler that nothing else may stand before: one that
+/// [workspace::cargo](crate::workspace::cargo) was told of is left out.
+pub(crate) fn note_alone(cargo: &mut Command) {
+    match log() {
+        Some(log) => cargo.env("RUSTC_WRAPPER", wrapper(&log)).env(LOG, log),
+        None => cargo.env_remove("RUSTC_WRAPPER"),
+    };
+}
+
 impl Compilation {
     /// The compilation that a compiler with these arguments is; none if it only answers a question.
     fn of<'a>(compiler: &str, arguments: &'a [OsString]) -> Option<Self> {

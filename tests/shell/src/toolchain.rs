@@ -25,8 +25,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::provision::Lock;
-use crate::shell;
 use crate::workspace::{self, Workspace};
+use crate::{compiles, shell};
 
 mod provider;
 
@@ -352,8 +352,8 @@ impl Toolchain {
             .arg(subcommand)
             .args(["--quiet", "--locked", "--profile", profile, "--target", &self.triple])
             .env("RUSTC", &self.wrapper)
-            .env("CARGO_TARGET_DIR", &self.build)
-            .env_remove("RUSTC_WRAPPER");
+            .env("CARGO_TARGET_DIR", &self.build);
+        compiles::note_alone(&mut command);
         command
     }
 

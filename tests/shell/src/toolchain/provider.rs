@@ -7,8 +7,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::provision::{self, Lock, Part};
-use crate::shell;
 use crate::workspace::{self, RustVersion};
+use crate::{compiles, shell};
 
 /// The packages that bring a compiler with the library's source on Debian, and the linker for
 /// images.
@@ -214,8 +214,8 @@ impl Provider {
             // As the toolchains ship it, and a fifth less work than sixteen of them.
             .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")
             .env("RUSTFLAGS", library.flags())
-            .env_remove("RUSTC_WRAPPER")
             .env_remove("RUSTUP_TOOLCHAIN");
+        compiles::note_alone(&mut cargo);
         shell::output(&mut cargo).with_context(|| format!("building {library:?} for {names}"))?;
         fs::create_dir_all(folder)?;
         for target in targets {
