@@ -123,6 +123,7 @@ fn link(images: &[(&Toolchain, &Path)]) -> Result<()> {
     let toolchains: Vec<&Toolchain> = images.iter().map(|(toolchain, _)| *toolchain).collect();
     for (first, others) in toolchain::groups(&toolchains) {
         let mut build = first.cargo_for(&others, "build");
+        toolchain::to_emulate(&mut build, PACKAGE);
         for (toolchain, linker) in images {
             eprintln!("  {PACKAGE} for {}: {toolchain}", toolchain.triple());
             build.env(toolchain.variable("LINKER"), linker);

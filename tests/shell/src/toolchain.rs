@@ -294,6 +294,14 @@ exec "{rustc}" "$@"
         .with_context(|| format!("making {} executable", wrapper.display()))
 }
 
+/// Has cargo build a package that is only run in emulators: optimised as a whole when it is linked,
+/// as firmware is, and not crate by crate before. In the profile and folder of firmware, so that
+/// macros and build scripts are built once for both.
+pub fn to_emulate<'c>(cargo: &'c mut Command, package: &str) -> &'c mut Command {
+    let whole = format!("profile.firmware.package.{package}.opt-level=\"z\"");
+    cargo.args(["--config", "profile.firmware.opt-level=0", "--config", &whole])
+}
+
 /// A target as it stands in the names of variables.
 fn capitals(target: &str) -> String {
     target.to_uppercase().replace('-', "_")
