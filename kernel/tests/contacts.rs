@@ -1,6 +1,8 @@
 //! Jobs of more ranks than each rank has rows for: contacts are made at the first message and
 //! closed for others, and what has arrived outlives them.
 
+use core::time::Duration;
+
 use aldis_kernel::hal::{Cause, Operation, PeerId, Platform};
 use aldis_kernel::{Error, Rank, Source, Tag, TagMatch};
 use aldis_kit::rig::{self, Clock, Job, Shape, pattern};
@@ -291,6 +293,47 @@ fn requests_to_a_lost_peer_without_a_row_fail_also_when_made_later() {
     // Those that live are not concerned.
     assert_eq!(first.recv(&world, &mut buffers[0], Rank(1), Tag(2)).unwrap().bytes, 8);
     assert_eq!(first.iprobe(&world, Rank(4), Tag(1)).unwrap(), None);
+}
+
+/// The rows of a rank that leaves are of peers that have let go of it, none of which would answer a
+/// close: a rank that asked it for contact was kept waiting for a row.
+#[test]
+fn a_rank_that_leaves_answers_who_asks_for_contact_by_goodbye() {
+    let mut job = Job::new(5, Shape::default());
+    let mut clock = job.clock.clone();
+    let mut ranks = job.ranks();
+    (1..3).for_each(|from| send_to_first(&mut ranks, &mut clock, from, &[7; 8]));
+    let (world, mut buffer) = (ranks[3].world(), [0_u8; 8]);
+    let [zero, one, two, three, _] = &mut ranks[..] else { panic!("five ranks") };
+    zero.leave(Duration::from_secs(1)).unwrap();
+    three
+        .scope(|three| {
+            let mut sending = three.isend(&world, &[1_u8; 8], Rank(0), Tag(1))?;
+            let mut receiving = three.irecv(&world, &mut buffer, Rank(0), Tag(1))?;
+            let mut rest = || zero.poll(64) + one.poll(64) + two.poll(64);
+            settle(&mut clock, &mut [&mut || three.poll(64), &mut rest]);
+            assert_eq!(three.test(&mut sending).unwrap_err().cause, Cause::PeerLeft);
+            assert_eq!(three.test(&mut receiving).unwrap_err().cause, Cause::PeerLeft);
+            Ok(())
+        })
+        .unwrap();
+    // Once more, also when others have had the row in which its end was kept.
+    let data = [8_u8; 8];
+    for to in [1, 2, 4] {
+        let mut buffer = [0_u8; 8];
+        exchange(&mut ranks, &mut clock, [3, to], TestMessage { data: &data, buffer: &mut buffer });
+        assert_eq!(buffer, data, "to {to}");
+    }
+    let [zero, one, two, three, four] = &mut ranks[..] else { panic!("five ranks") };
+    three
+        .scope(|three| {
+            let mut sending = three.isend(&world, &data, Rank(0), Tag(1))?;
+            let mut rest = || zero.poll(64) + one.poll(64) + two.poll(64) + four.poll(64);
+            settle(&mut clock, &mut [&mut || three.poll(64), &mut rest]);
+            assert_eq!(three.test(&mut sending).unwrap_err().cause, Cause::PeerLeft);
+            Ok(())
+        })
+        .unwrap();
 }
 
 #[test]

@@ -30,8 +30,22 @@
 //!   which the other side may have dropped before it had a row. A repetition that is too many comes
 //!   before the close of the side that sent it, so it is never taken for the next contact.
 //!
-//! A side that has ended answers nothing, and says goodbye in an open contact alone. The other is
-//! told by its transport, and lets go of the contact; without that it would ask for ever.
+//! # Goodbye
+//!
+//! A side that leaves has nothing more to say. It says *goodbye* to a peer that it has a row for,
+//! whatever the step of that contact, and no contact or close after it; one that comes later is
+//! answered by goodbye as well, for which it needs no row. So a side that has asked, or waits for a
+//! close, is never left without an answer:
+//!
+//! * A goodbye ends a contact of which the sender's part is not over
+//!   ([`takes_goodbye`](Contact::takes_goodbye)): the receiver holds nothing of the sender from
+//!   then on. It travels behind all messages, of which none is lost by it.
+//! * A side that has got the close of the other owes its own, and a side without a contact waits
+//!   for nothing: a goodbye that comes then is dropped. The close, and whatever contact follows it,
+//!   is answered by another.
+//!
+//! A side that has ended answers nothing. The other is told by its transport, and lets go of the
+//! contact; without that it would ask for ever.
 //!
 //! Nothing is remembered of a contact that is over: the next counts its messages and credits from
 //! zero. A message that is not matched when its contact ends keeps its envelope; what is still to
@@ -185,6 +199,12 @@ impl Contact {
     pub const fn takes(&self) -> bool {
         use ContactStep::{Closed, Closes, Met, Open};
         matches!(self.step, Met | Open | Closes | Closed)
+    }
+
+    /// Returns true if a goodbye of the peer ends the contact: where more of the peer may come.
+    pub fn takes_goodbye(&self) -> bool {
+        let asks = self.is_asking() && !planted(Defect::DeafToGoodbye);
+        asks || self.takes()
     }
 
     /// Returns true if this side ends the contact.

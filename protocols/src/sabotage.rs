@@ -56,6 +56,11 @@ pub(crate) enum Defect {
     OpensUnanswered,
     ForgetsAtClose,
     ClosesOpenAlone,
+    DeafToGoodbye,
+    #[cfg(test)]
+    MeetsAsItLeaves,
+    #[cfg(test)]
+    ClosesAsItLeaves,
 }
 
 #[cfg(not(test))]

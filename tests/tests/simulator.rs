@@ -101,6 +101,16 @@ fn a_job_of_three_rows_that_once_hung_ends() {
     }
 }
 
+/// A rank that had said goodbye closed contacts of peers that had let go of it, and gave no row to
+/// those that asked.
+#[test]
+fn a_job_whose_ranks_leave_at_different_times_ends() {
+    let (active, topology, wire) = (Some(3), Topology::DRAGONFLY, Wire::Frames);
+    let only = Some(vec![0, 2, 4, 9, 10, 11, 15, 16, 17, 19, 20]);
+    let faults = Profile::Swarm;
+    run("mixed", &SimConfig { active, topology, wire, faults, only, ..SimConfig::new(4_500_452, 10) });
+}
+
 #[test]
 fn two_hundred_and_fifty_six_ranks_meet() {
     let report =

@@ -195,7 +195,9 @@ impl JobWatch {
         let late = lane.ask(header.kind, is_answered, now);
         lane.under_way.push_back(Letter { digest: digest(bytes), header, in_block });
         self.under_way += 1;
-        let broken = late.or_else(|| lane.grant(header.limits, arrived, room));
+        // A goodbye that answers a contact promises nothing.
+        let grants = header.kind != Kind::Control || lane.in_contact;
+        let broken = late.or_else(|| if grants { lane.grant(header.limits, arrived, room) } else { None });
         let broken = broken.or_else(|| lane.send(&header, in_block, limit));
         if let Some((invariant, what)) = broken {
             self.report(invariant, from, to, format!("{}: {what}", describe(&header)));
@@ -226,7 +228,8 @@ impl JobWatch {
         if letter.header.kind == Kind::Control {
             // A goodbye ends the contact.
             lane.in_contact = false;
-            self.lanes[to as usize].entry(from).or_default().in_contact = false;
+            let back = self.lanes[to as usize].entry(from).or_default();
+            (back.in_contact, back.asking_ns) = (false, None);
         }
     }
 }

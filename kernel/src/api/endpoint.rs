@@ -4,11 +4,8 @@
 use core::time::Duration;
 
 use aldis_hal::caps::Features;
-use aldis_hal::{
-    Activity, Cause, Epoch, Handle, Instant, Operation, PeerId, Platform, Post, Resource, Transport,
-};
+use aldis_hal::{Activity, Cause, Epoch, Handle, Instant, Operation, PeerId, Platform, Resource, Transport};
 use aldis_protocols::card::ByteOrder;
-use aldis_protocols::header::Kind;
 use aldis_protocols::{ACTIVE, Card, Control};
 
 use crate::counters::{Counters, count};
@@ -16,7 +13,6 @@ use crate::engine::contacts::thresholds;
 use crate::engine::direct::lends;
 use crate::engine::matching::Matcher;
 use crate::engine::state::{ArmedRecv, Buffered, Engine};
-use crate::engine::wire::post;
 use crate::error::Error;
 use crate::memory::storage::Memory;
 use crate::rank::WILD;
@@ -28,7 +24,6 @@ use crate::tables::fifo::Fifo;
 use crate::tables::list::List;
 use crate::tables::peers::PeerTable;
 use crate::tables::pool::Pool;
-use crate::tables::request::Key;
 
 /// The time for which the answer to a goodbye is waited for once no peer is left: several times
 /// what a wire that loses frames waits before it sends again.
@@ -299,6 +294,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         let mut within = self.within(limit);
         let settled = within.wait(|_| activity, |engine| engine.is_settled().then_some(()));
         let deadline = within.deadline;
+        if ACTIVE {
+            self.engine.begin_to_leave();
+        }
         let mut deaf = None;
         for peer in self.others() {
             let is_told = self.transport.tells_departure(peer)
@@ -353,13 +351,11 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// Sends a control message to a peer, if it is there; false if the transport cannot take it
     /// now.
     pub(crate) fn send_control(&mut self, peer: PeerId, control: Control) -> bool {
-        let mut buffer = [0; aldis_protocols::control::CONTROL_MESSAGE_BYTES_MAX];
-        let (Ok(body), Ok(())) = (control.encode(&mut buffer), self.engine.presence(peer)) else {
+        if self.engine.presence(peer).is_err() {
             return true;
-        };
+        }
         let Some(row) = self.engine.peers.get(peer) else { return true };
-        let header = self.engine.header(row, Kind::Control, Key::NONE, 0, body.len() as u64);
-        !matches!(post(&mut self.transport, peer, &header.emit(), body), Post::Again(_))
+        self.engine.tell(&mut self.transport, peer, row, control)
     }
 
     /// Lets go of the memory of the request behind `handle`, whatever it is doing: see

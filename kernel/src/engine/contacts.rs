@@ -16,18 +16,21 @@
 //!   that came; and it repeats what it said, should there be too many to be remembered.
 //! * A contact with work is closed too when it has had its time, which becomes longer while nothing
 //!   is achieved by that: its requests wait for the next one, in their order.
+//! * A rank that leaves has nothing more to say, so it wants no row and ends no contact: to each
+//!   that begins or ends one with it, it says goodbye, for which no row is needed.
 
 use aldis_hal::cause::Malformed;
-use aldis_hal::{Cause, PeerId, Transport};
+use aldis_hal::{Cause, PeerId, Post, Transport};
 use aldis_protocols::card::{ByteOrder, Room, WordWidth};
 use aldis_protocols::contact::{Contact, ContactMessage};
+use aldis_protocols::control::CONTROL_MESSAGE_BYTES_MAX;
 use aldis_protocols::credit::{CreditWindow, Grant};
 use aldis_protocols::header::{self, Header, Kind};
-use aldis_protocols::{ACTIVE, LENDS, Thresholds};
+use aldis_protocols::{ACTIVE, Control, LENDS, Thresholds};
 
 use crate::engine::matching::Payload;
 use crate::engine::state::Engine;
-use crate::engine::wire::{HeaderWords, LaneTurn};
+use crate::engine::wire::{HeaderWords, LaneTurn, post};
 use crate::rank::WILD;
 use crate::tables::active::{ContactState, HOLD_NS_MAX, HOLD_NS_MIN, LostPeer};
 use crate::tables::list::{List, Queue};
@@ -133,7 +136,15 @@ impl Engine<'_> {
         if header.kind == Kind::Contact {
             return Ok(true);
         }
+        if header.kind == Kind::Control {
+            // Of a rank that was refused: it wants a row no more.
+            table.welcome(from);
+        }
         let Some((row, state)) = table.of(from) else { return Ok(false) };
+        if header.kind == Kind::Control && state.contact.is_asking() {
+            row.epoch = header.epoch;
+            return Ok(state.contact.takes_goodbye());
+        }
         if row.epoch != header.epoch || !state.contact.takes() {
             return Ok(false);
         }
@@ -258,6 +269,9 @@ impl Engine<'_> {
             self.lose(from, Cause::Incompatible);
             return Ok(());
         }
+        if self.is_answered_by_goodbye(from) {
+            return Ok(());
+        }
         let known = self.peers.get(from).map(|row| (row.epoch, row.presence));
         match known {
             Some((epoch, Presence::Gone(_))) if epoch == header.epoch => return Ok(()),
@@ -285,8 +299,20 @@ impl Engine<'_> {
         Ok(())
     }
 
+    /// Returns true if this rank leaves: a peer that begins or ends a contact is told goodbye then,
+    /// with a row or without.
+    fn is_answered_by_goodbye(&mut self, from: PeerId) -> bool {
+        let Some(table) = self.peers.active().filter(|table| table.is_leaving) else { return false };
+        table.turn_away(from);
+        self.schedule(self.me);
+        true
+    }
+
     /// A close has come: nothing follows it in this contact.
     pub(crate) fn take_close(&mut self, from: PeerId) -> Result<(), Malformed> {
+        if self.is_answered_by_goodbye(from) {
+            return Ok(());
+        }
         let Some(table) = self.peers.active() else { return Err(Malformed::Control) };
         let Some((row, state)) = table.of(from) else { return Ok(()) };
         let is_over = state.contact.left()?;
@@ -306,7 +332,8 @@ impl Engine<'_> {
     /// is open from then on if both sides have said so.
     pub(crate) fn step_contact<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> u32 {
         let now = self.now;
-        let Some((row, state)) = self.peers.active().and_then(|table| table.of(id)) else { return 0 };
+        let Some(table) = self.peers.active().filter(|table| !table.is_leaving) else { return 0 };
+        let Some((row, state)) = table.of(id) else { return 0 };
         if matches!(row.presence, Presence::Connected | Presence::Unknown | Presence::Gone(_)) {
             return 0;
         }
@@ -350,13 +377,53 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Gives rows to those that wait for one, and makes room for them.
-    pub(crate) fn serve_contacts(&mut self) {
+    /// Gives rows to those that wait for one, and makes room for them; of a rank that leaves, says
+    /// goodbye to them.
+    pub(crate) fn serve_contacts<T: Transport>(&mut self, transport: &mut T) {
+        if self.peers.active().is_some_and(|table| table.is_leaving) {
+            return self.say_goodbyes(transport);
+        }
         self.repeat_contacts();
         self.give_rows();
         if self.peers.active().is_some_and(|table| core::mem::take(&mut table.has_freed)) {
             self.top_up();
         }
+    }
+
+    /// Has all that begin or end a contact from now on told goodbye: this rank leaves.
+    pub(crate) fn begin_to_leave(&mut self) {
+        if let Some(table) = self.peers.active() {
+            table.is_leaving = true;
+        }
+    }
+
+    /// Says goodbye to the peers that have begun or ended a contact with this rank since it leaves.
+    fn say_goodbyes<T: Transport>(&mut self, transport: &mut T) {
+        let mut at = 0;
+        while let Some(peer) = self.peers.fewer().and_then(|table| table.turned_away_at(at)) {
+            let row = self.peers.get(peer).unwrap_or(&Peer::EMPTY);
+            let is_told =
+                transport.tells_departure(peer) || self.tell(transport, peer, row, Control::Goodbye);
+            match self.peers.active() {
+                Some(table) if is_told => table.welcome(peer),
+                _ => at = at.wrapping_add(1),
+            }
+        }
+    }
+
+    /// Sends a control message to a peer, with the credits of `row`; false if the transport cannot
+    /// take it now.
+    pub(crate) fn tell<T: Transport>(
+        &self,
+        transport: &mut T,
+        peer: PeerId,
+        row: &Peer,
+        control: Control,
+    ) -> bool {
+        let mut buffer = [0; CONTROL_MESSAGE_BYTES_MAX];
+        let Ok(body) = control.encode(&mut buffer) else { return true };
+        let header = self.header(row, Kind::Control, Key::NONE, 0, body.len() as u64);
+        !matches!(post(transport, peer, &header.emit(), body), Post::Again(_))
     }
 
     fn give_rows(&mut self) {

@@ -157,7 +157,7 @@ impl Engine<'_> {
         }
         if ACTIVE && self.peers.is_active() {
             self.watch_strangers(transport);
-            self.serve_contacts();
+            self.serve_contacts(transport);
         }
         self.give_back();
         let mut sent = 0;

@@ -91,6 +91,8 @@ pub(crate) struct ActiveTable<'s> {
     pub(crate) serves_waiting: bool,
     /// True if a place has become free that no row has.
     pub(crate) has_freed: bool,
+    /// True once this rank has begun to leave: it answers contact and close by goodbye.
+    pub(crate) is_leaving: bool,
     /// The request that was last looked at for whether its peer is lost.
     pub(crate) watched: u32,
     /// A peer without a row that was asked about since the last poll.
@@ -114,6 +116,7 @@ impl<'s> ActiveTable<'s> {
             hand: 0,
             serves_waiting: false,
             has_freed: false,
+            is_leaving: false,
             watched: 0,
             stranger: Cell::new(None),
             lost_stranger: None,
@@ -311,8 +314,13 @@ impl<'s> ActiveTable<'s> {
 
     /// The peer that was turned away first.
     pub(crate) fn first_turned_away(&self) -> Option<PeerId> {
-        let first = self.beside.first().filter(|_| self.turned_away > 0)?;
-        Some(PeerId(first.turned_away))
+        self.turned_away_at(0)
+    }
+
+    /// A peer that was turned away, in the order in which they came.
+    pub(crate) fn turned_away_at(&self, at: u32) -> Option<PeerId> {
+        let beside = self.beside.get(at as usize).filter(|_| at < self.turned_away)?;
+        Some(PeerId(beside.turned_away))
     }
 
     /// Forgets that a peer was turned away.

@@ -9,7 +9,7 @@ use std::{format, vec};
 
 use super::{Contact, ContactMessage};
 use crate::explore::{self, Broken};
-use crate::sabotage::{self, Defect};
+use crate::sabotage::{self, Defect, planted};
 
 /// The events that may still happen, of each side.
 #[derive(Clone, Copy, Hash, Debug)]
@@ -22,6 +22,8 @@ struct ContactBudget {
     refusals: u8,
     /// Contacts that are repeated for want of an answer.
     repeats: u8,
+    /// Times that it leaves, and goes on to listen.
+    partings: u8,
     /// Times that it ends, well or not.
     ends: u8,
 }
@@ -29,6 +31,7 @@ struct ContactBudget {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum SentMessage {
     Of(ContactMessage),
+    Goodbye,
     /// A message with its number.
     Message(u8),
 }
@@ -43,6 +46,10 @@ struct ContactSide {
     received: u8,
     /// Messages on their way to the other side.
     lane: VecDeque<SentMessage>,
+    /// True once it leaves: it says nothing but goodbye.
+    is_leaving: bool,
+    /// A goodbye is due.
+    owes_goodbye: bool,
     /// It has ended: it takes nothing and says nothing.
     is_over: bool,
 }
@@ -69,12 +76,28 @@ enum PairStep {
     Take(usize),
     /// A contact is dropped.
     Refuse(usize),
-    /// A side has sent all that it had to send, and leaves.
+    /// A side has sent all that it had to send, and begins to leave.
+    Part(usize),
+    /// A side has sent all that it had to send, and ends.
     Leave(usize),
     /// A side ends with all that is under way.
     Die(usize),
     /// A side is told that the other has ended, once all that it has sent has come.
     Hear(usize),
+}
+
+impl ContactSide {
+    /// Returns true if contact or close is to be said: of one that leaves, neither.
+    fn says_contact(&self) -> bool {
+        let says = !self.is_leaving || planted(Defect::MeetsAsItLeaves);
+        (says || planted(Defect::ClosesAsItLeaves)) && self.contact.due().is_some()
+    }
+
+    /// Returns true if it may want the row for another peer.
+    fn closes(&self) -> bool {
+        let closes = !self.is_leaving || planted(Defect::MeetsAsItLeaves);
+        (closes || planted(Defect::ClosesAsItLeaves)) && self.contact.is_open()
+    }
 }
 
 impl ContactPair {
@@ -86,6 +109,8 @@ impl ContactPair {
             sent: 0,
             received: 0,
             lane: VecDeque::new(),
+            is_leaving: false,
+            owes_goodbye: false,
             is_over: false,
         };
         Self { sides: [side.clone(), side], tells_ends }
@@ -96,7 +121,7 @@ impl ContactPair {
     fn next_good(&self) -> Option<PairStep> {
         use PairStep::*;
         let good = |step: &PairStep| match *step {
-            Want(_) | Close(_) | Refuse(_) | Leave(_) | Die(_) => false,
+            Want(_) | Close(_) | Refuse(_) | Part(_) | Leave(_) | Die(_) => false,
             Repeat(side) => self.sides.iter().all(|side| side.lane.is_empty()) && !self.may_hear(side),
             _ => true,
         };
@@ -122,17 +147,19 @@ impl ContactPair {
                 }
             };
             let ContactSide { contact, budget, waiting, .. } = side;
-            may(budget.messages > 0, PairStep::Want(at));
+            let stays = !side.is_leaving;
+            may(stays && budget.messages > 0, PairStep::Want(at));
             may(contact.is_none() && *waiting > 0, PairStep::Ask(at));
-            let unanswered = contact.is_asking() && contact.due().is_none();
+            let unanswered = stays && contact.is_asking() && contact.due().is_none();
             may(unanswered && (is_patient || budget.repeats > 0), PairStep::Repeat(at));
-            may(contact.due().is_some(), PairStep::Say(at));
+            may(side.owes_goodbye || side.says_contact(), PairStep::Say(at));
             may(contact.is_open() && *waiting > 0, PairStep::Send(at));
-            may(contact.is_open() && budget.closes > 0, PairStep::Close(at));
+            may(side.closes() && budget.closes > 0, PairStep::Close(at));
             let next = other.lane.front();
             may(next.is_some(), PairStep::Take(at));
-            let refuses = next == Some(&SentMessage::Of(ContactMessage::Contact)) && contact.is_none();
-            may(refuses && budget.refusals > 0, PairStep::Refuse(at));
+            let refuses = next == Some(&SentMessage::Of(ContactMessage::Contact));
+            may(refuses && (contact.is_none() || !stays) && budget.refusals > 0, PairStep::Refuse(at));
+            may(stays && budget.partings > 0 && *waiting == 0, PairStep::Part(at));
             may(budget.ends > 0 && *waiting == 0, PairStep::Leave(at));
             may(budget.ends > 0, PairStep::Die(at));
             may(self.may_hear(at), PairStep::Hear(at));
@@ -144,6 +171,15 @@ impl ContactPair {
         let Some(came) = self.sides[1 - at].lane.pop_front() else { return Ok(()) };
         let side = &mut self.sides[at];
         match came {
+            SentMessage::Of(_) if side.is_leaving && !planted(Defect::MeetsAsItLeaves) => {
+                side.owes_goodbye = true;
+            }
+            // What its contact does not take is dropped.
+            SentMessage::Message(_) if side.is_leaving => {}
+            SentMessage::Goodbye if side.contact.takes_goodbye() => {
+                (side.contact, side.waiting, side.owes_goodbye) = (Contact::NONE, 0, false);
+            }
+            SentMessage::Goodbye => {}
             SentMessage::Of(ContactMessage::Contact) => {
                 side.contact.met().map_err(|what| format!("contact at {at}: {what}"))?;
             }
@@ -172,9 +208,17 @@ impl ContactPair {
     /// Checks what holds when nothing is under way and nothing due.
     fn check_rest(&self) -> Result<(), Broken> {
         let [one, other] = &self.sides;
-        let rests = |side: &ContactSide| side.lane.is_empty() && side.contact.due().is_none();
-        if !rests(one) || !rests(other) || one.is_over || other.is_over {
+        let rests = |side: &ContactSide| side.lane.is_empty() && !side.says_contact() && !side.owes_goodbye;
+        let leave = one.is_leaving && other.is_leaving;
+        if !rests(one) || !rests(other) || one.is_over || other.is_over || leave {
             return Ok(());
+        }
+        if one.is_leaving || other.is_leaving {
+            let stays = if one.is_leaving { other } else { one };
+            return match stays.contact.is_none() || stays.contact.is_asking() {
+                true => Ok(()),
+                false => Err(format!("at rest with one that leaves a side is {:?}", stays.contact)),
+            };
         }
         let alike = one.contact == other.contact && (one.contact.is_none() || one.contact.is_open());
         // One that was dropped is repeated.
@@ -208,6 +252,7 @@ impl explore::World for ContactPair {
         | PairStep::Close(at)
         | PairStep::Take(at)
         | PairStep::Refuse(at)
+        | PairStep::Part(at)
         | PairStep::Leave(at)
         | PairStep::Die(at)
         | PairStep::Hear(at)) = step;
@@ -223,7 +268,9 @@ impl explore::World for ContactPair {
                 side.contact.repeat();
             }
             PairStep::Say(_) => {
-                if let Some(due) = side.contact.due() {
+                if core::mem::take(&mut side.owes_goodbye) {
+                    side.lane.extend(reaches.then_some(SentMessage::Goodbye));
+                } else if let Some(due) = side.contact.due() {
                     side.lane.extend(reaches.then_some(SentMessage::Of(due)));
                     side.contact.sent();
                 }
@@ -241,8 +288,13 @@ impl explore::World for ContactPair {
                 side.budget.refusals -= 1;
                 self.sides[1 - at].lane.pop_front();
             }
+            PairStep::Part(_) => {
+                side.budget.partings -= 1;
+                (side.is_leaving, side.owes_goodbye) = (true, !side.contact.is_none());
+            }
             PairStep::Leave(_) | PairStep::Die(_) => {
-                (side.is_over, side.contact, side.waiting) = (true, Contact::NONE, 0);
+                (side.is_over, side.owes_goodbye) = (true, false);
+                (side.contact, side.waiting) = (Contact::NONE, 0);
                 if let PairStep::Die(_) = step {
                     // It counts as never sent.
                     let lost = side.lane.drain(..).filter(|sent| matches!(sent, SentMessage::Message(_)));
@@ -274,10 +326,11 @@ fn recovers(world: &ContactPair, good: &mut HashSet<u64>) -> Result<(), Broken> 
         let Some(step) = world.next_good() else {
             for (side, other) in [(0, 1), (1, 0)].map(|(one, two)| (&world.sides[one], &world.sides[two])) {
                 let left = side.waiting + side.sent;
-                if !other.is_over && left != other.received {
+                if !other.is_over && !other.is_leaving && left != other.received {
                     return Err(format!("{left} messages, {} received: {world:?}", other.received));
                 }
-                if other.is_over && !side.contact.is_none() {
+                let is_left = other.is_over || other.is_leaving;
+                if is_left && !side.is_leaving && !(side.contact.is_none() && side.waiting == 0) {
                     return Err(format!("a contact with one that has ended: {world:?}"));
                 }
             }
@@ -289,7 +342,10 @@ fn recovers(world: &ContactPair, good: &mut HashSet<u64>) -> Result<(), Broken> 
     Err("it goes on for ever".to_string())
 }
 
-const BUDGET: ContactBudget = ContactBudget { messages: 2, closes: 2, refusals: 1, repeats: 1, ends: 0 };
+const BUDGET: ContactBudget =
+    ContactBudget { messages: 2, closes: 2, refusals: 1, repeats: 1, partings: 0, ends: 0 };
+/// A side may leave at any step of a contact, and with anything under way.
+const PARTING: ContactBudget = ContactBudget { closes: 1, partings: 1, ..BUDGET };
 
 fn explored(pair: ContactPair) -> Result<usize, explore::Counterexample<PairStep>> {
     explore::explore(pair, &[()], |world, (), good| recovers(world, good)).map(|found| found.states)
@@ -308,6 +364,26 @@ fn a_side_whose_peer_ends_holds_nothing_of_it_if_it_is_told() {
     let states = explored(ContactPair::new(budget, true)).unwrap();
     assert!(states > 10_000, "{states} states alone");
     assert!(explored(ContactPair::new(budget, false)).is_err(), "it would ask for ever");
+}
+
+/// No transport tells: what a side that leaves answers is all that the other learns.
+#[test]
+fn a_side_whose_peer_leaves_has_all_and_asks_no_more_as_long_as_it_listens() {
+    let mut pair = ContactPair::new(PARTING, false);
+    (pair.sides[0].budget.messages, pair.sides[1].budget.partings) = (1, 0);
+    let states = explored(pair.clone()).unwrap();
+    assert!(states > 10_000, "{states} states alone");
+    for defect in [Defect::DeafToGoodbye, Defect::MeetsAsItLeaves, Defect::ClosesAsItLeaves] {
+        let found = sabotage::with(Some(defect), || explored(pair.clone()));
+        assert!(found.is_err(), "{defect:?} is not found");
+    }
+}
+
+#[test]
+fn a_side_may_end_at_any_time_after_its_goodbye_if_its_transport_tells() {
+    let budget = ContactBudget { messages: 1, ends: 1, ..PARTING };
+    let states = explored(ContactPair::new(budget, true)).unwrap();
+    assert!(states > 10_000, "{states} states alone");
 }
 
 #[test]
