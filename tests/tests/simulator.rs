@@ -13,11 +13,11 @@ use aldis_sim::{
     simulate_nodes,
 };
 
-/// A run whose size, wiring and faults are drawn from its seed as well.
+/// A run whose size, wiring, rows and faults are drawn from its seed as well.
 fn config(seed: u64) -> SimConfig {
     let mut config = SimConfig::new(seed, 2 + (seed % 8) as u32);
     config.topology = Topology::ALL[(seed / 8) as usize % Topology::ALL.len()];
-    config
+    config.with_drawn_rows()
 }
 
 fn run(name: &str, config: &SimConfig) -> Report {
