@@ -327,6 +327,8 @@ mod tests {
     use std::boxed::Box;
     use std::sync::OnceLock;
 
+    use aldis_hal::PeerId;
+
     use super::*;
 
     /// An endpoint that is gone leaves its requests in the tables, with the addresses of memory
@@ -348,6 +350,20 @@ mod tests {
         let fewer = storage.memory().with_peers(3);
         assert_eq!((fewer.peers(), fewer.room(), fewer.requests()), (3, room, 4));
         assert_eq!(storage.memory().with_peers(9).peers(), 8);
+    }
+
+    /// Rows are for the peers that a rank is active with, here 32 beside itself: in a job of 65,536
+    /// ranks as in any other.
+    #[test]
+    fn a_rank_with_32_active_peers_fits_64_kib_whatever_the_job() {
+        type Room = crate::storage_type!(33, 64, 8, 4, 2, 256, 4, 64, 8);
+        const { assert!(size_of::<Room>() <= 64 << 10) };
+        let mut storage: Box<Room> = Box::new(Storage::new());
+        let size = 65_536;
+        let memory = storage.memory();
+        let table = crate::tables::peers::PeerTable::new(memory.peers, memory.active, PeerId(size - 1), size);
+        assert_eq!((table.is_active(), table.len()), (ACTIVE, 33));
+        assert_eq!(table.owner(0), Some(PeerId(if ACTIVE { size - 1 } else { 0 })));
     }
 
     /// Reads the bytes of a static as the system sees them, the ones between its fields too.
