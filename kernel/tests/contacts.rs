@@ -4,7 +4,8 @@
 use core::time::Duration;
 
 use aldis_kernel::hal::{Cause, Operation, PeerId, Platform};
-use aldis_kernel::{Error, Rank, Source, Tag, TagMatch};
+use aldis_kernel::plane::prelude::*;
+use aldis_kernel::{Error, Members, Rank, Source, Tag, TagMatch};
 use aldis_kit::rig::{self, Clock, Job, Shape, pattern};
 
 /// A message, and the memory of its receive.
@@ -331,6 +332,36 @@ fn a_rank_that_leaves_answers_who_asks_for_contact_by_goodbye() {
             let mut rest = || zero.poll(64) + one.poll(64) + two.poll(64) + four.poll(64);
             settle(&mut clock, &mut [&mut || three.poll(64), &mut rest]);
             assert_eq!(three.test(&mut sending).unwrap_err().cause, Cause::PeerLeft);
+            Ok(())
+        })
+        .unwrap();
+}
+
+/// Of the others none has a row that could tell.
+#[test]
+fn a_receive_of_any_source_fails_once_all_others_are_lost() {
+    let mut job = Job::new(5, Shape::default());
+    let (mut clock, dead) = (job.clock.clone(), job.dead.clone());
+    let mut ranks = job.ranks();
+    (1..3).for_each(|from| send_to_first(&mut ranks, &mut clock, from, &[7; 8]));
+    let (world, first) = (ranks[0].world(), &mut ranks[0]);
+    let pair = first.install(2, 1, &Members::These([PeerId(3), PeerId(0)].into_iter())).unwrap();
+    let mut buffers = [[0_u8; 8]; 3];
+    let [before, on_world, later] = &mut buffers;
+    first
+        .scope(|first| {
+            let mut before = first.irecv(&pair, before, Source::Any, Tag(1))?;
+            let mut on_world = first.irecv(&world, on_world, Source::Any, Tag(1))?;
+            settle(&mut clock, &mut [&mut || first.poll(64)]);
+            assert!(first.test(&mut before)?.is_none(), "it lives");
+            dead.set(Some(3));
+            settle(&mut clock, &mut [&mut || first.poll(64)]);
+            let error = first.test(&mut before).unwrap_err();
+            assert_eq!((error.cause, error.peer()), (Cause::PeerDead, Some(Rank(0))));
+            let later = first.irecv(&pair, later, Source::Any, TagMatch::Any)?;
+            assert_eq!(first.wait(later).unwrap_err().cause, Cause::PeerDead);
+            assert!(first.test(&mut on_world)?.is_none(), "others live");
+            first.cancel(&mut on_world);
             Ok(())
         })
         .unwrap();

@@ -32,7 +32,7 @@ use crate::engine::matching::Payload;
 use crate::engine::state::Engine;
 use crate::engine::wire::{HeaderWords, LaneTurn, post};
 use crate::rank::WILD;
-use crate::tables::active::{ContactState, HOLD_NS_MAX, HOLD_NS_MIN, LostPeer};
+use crate::tables::active::{ContactState, DesertedWalk, HOLD_NS_MAX, HOLD_NS_MIN, LostPeer};
 use crate::tables::list::{List, Queue};
 use crate::tables::peer::{Peer, Presence};
 use crate::tables::request::{Key, Machine, Request, State};
@@ -92,6 +92,77 @@ impl Engine<'_> {
             let peer = request.peer;
             self.watch_stranger(transport, peer);
         }
+        self.watch_wildcards(transport);
+    }
+
+    /// Asks the transport of a few ranks that a receive of any source could be sent to by whether
+    /// they are lost, where no row tells: it fails once all are. The first that is not ends the
+    /// look at that receive; the next poll goes on where this one ends.
+    fn watch_wildcards<T: Transport>(&mut self, transport: &T) {
+        for _ in 0..STRANGERS_A_POLL {
+            let Some(mut walk) = self.peers.fewer().map(|table| table.walk) else { return };
+            let waiting = self.requests.at(walk.slot).filter(|request| is_wildcard(request));
+            let next = match waiting.map(|request| (request.order, request.key.context)) {
+                None => DesertedWalk { slot: self.after_slot(walk.slot), ..DesertedWalk::default() },
+                Some((order, _)) if order != walk.order => {
+                    DesertedWalk { slot: walk.slot, order, ..DesertedWalk::default() }
+                }
+                Some((_, context)) => match self.comms.addressed(context, walk.rank) {
+                    Some(process) if process == self.me => {
+                        DesertedWalk { rank: walk.rank.wrapping_add(1), ..walk }
+                    }
+                    Some(process) if self.loss_of(transport, process).is_some() => {
+                        (walk.rank, walk.lost) = (walk.rank.wrapping_add(1), walk.rank.wrapping_add(1));
+                        walk
+                    }
+                    Some(_) => DesertedWalk { slot: self.after_slot(walk.slot), ..DesertedWalk::default() },
+                    None => {
+                        self.desert(transport, context, walk);
+                        DesertedWalk { slot: self.after_slot(walk.slot), ..DesertedWalk::default() }
+                    }
+                },
+            };
+            if let Some(table) = self.peers.active() {
+                table.walk = next;
+            }
+        }
+    }
+
+    /// The slot of the request after one, in turns.
+    const fn after_slot(&self, slot: u32) -> u32 {
+        let next = slot.wrapping_add(1);
+        if next < self.requests.used_end() { next } else { 0 }
+    }
+
+    /// Fails the receive of any source whose walk has found no rank that is left.
+    fn desert<T: Transport>(&mut self, transport: &T, context: u32, walk: DesertedWalk) {
+        let Some(rank) = walk.lost.checked_sub(1) else { return };
+        let lost = self.comms.addressed(context, rank);
+        let cause = lost.and_then(|process| self.loss_of(transport, process));
+        let is_sending = self
+            .peers
+            .get(self.me)
+            .is_some_and(|row| !row.send_queue.is_empty() || row.sequence_out != row.sequence_in);
+        if cause.is_none() || is_sending {
+            return;
+        }
+        self.matcher.unpost(&mut self.requests, walk.slot);
+        if let Some(request) = self.requests.at(walk.slot) {
+            request.rank = rank;
+        }
+        self.complete(walk.slot, cause);
+    }
+
+    /// The cause for which a peer is lost, as its row tells or its transport.
+    fn loss_of<T: Transport>(&self, transport: &T, peer: PeerId) -> Option<Cause> {
+        if let Some(row) = self.peers.get(peer) {
+            return if let Presence::Gone(cause) = row.presence { Some(cause) } else { None };
+        }
+        match self.peers.fewer()?.lost_stranger {
+            Some(lost) if { lost.peer } == peer => return Some(lost.cause),
+            _ => {}
+        }
+        transport.reach(peer).err().filter(|cause| *cause != Cause::Unreachable)
     }
 
     fn watch_stranger<T: Transport>(&mut self, transport: &T, peer: PeerId) {
@@ -238,6 +309,10 @@ impl Engine<'_> {
             && table.lost_stranger.is_some_and(|lost| { lost.peer } == peer)
         {
             table.lost_stranger = None;
+        }
+        if let Some(table) = self.peers.active() {
+            // It may have been passed as lost.
+            table.walk = DesertedWalk { slot: table.walk.slot, ..DesertedWalk::default() };
         }
         let known = self.peers.get(peer).map(|row| (row.epoch, row.presence));
         let Some((known, presence)) = known else { return };
@@ -674,6 +749,11 @@ fn may_end(row: &Peer, state: &ContactState) -> bool {
         && row.holder.offered().is_none()
         && row.seeker.verdict_due().is_none()
         && !row.seeker.is_held()
+}
+
+/// Returns true if a request is a receive that waits for any source.
+fn is_wildcard(request: &Request) -> bool {
+    request.state == State::Posted && request.key.source == WILD
 }
 
 /// Returns true if a request waits for a peer that it names.

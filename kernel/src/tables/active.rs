@@ -76,6 +76,18 @@ pub(crate) struct LostPeer {
     pub(crate) cause: Cause,
 }
 
+/// A receive of any source that is looked at for whether a rank is left that could send to it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct DesertedWalk {
+    /// The slot of the request, and its number in the order of posting.
+    pub(crate) slot: u32,
+    pub(crate) order: u32,
+    /// The next rank of its communicator; those before it are lost, or this rank.
+    pub(crate) rank: u32,
+    /// The last of them that is lost, and one more.
+    pub(crate) lost: u32,
+}
+
 /// Fewer rows than the job has ranks.
 pub(crate) struct ActiveTable<'s> {
     rows: &'s mut [Peer],
@@ -95,6 +107,7 @@ pub(crate) struct ActiveTable<'s> {
     pub(crate) is_leaving: bool,
     /// The request that was last looked at for whether its peer is lost.
     pub(crate) watched: u32,
+    pub(crate) walk: DesertedWalk,
     /// A peer without a row that was asked about since the last poll.
     pub(crate) stranger: Cell<Option<PeerId>>,
     /// The peer that was last found to be lost when it had no row.
@@ -118,6 +131,7 @@ impl<'s> ActiveTable<'s> {
             has_freed: false,
             is_leaving: false,
             watched: 0,
+            walk: DesertedWalk::default(),
             stranger: Cell::new(None),
             lost_stranger: None,
             hold_ns: HOLD_NS_MIN,
