@@ -8,7 +8,7 @@ use aldis_shell::baselines::{Cost, Gate};
 use aldis_shell::shell;
 use aldis_shell::steps::Outcome;
 use aldis_shell::table::Table;
-use aldis_shell::toolchain::{Finder, FoundToolchain, Toolchain};
+use aldis_shell::toolchain::{Finder, FoundToolchain, STACK_SIZES, Toolchain};
 use aldis_shell::workspace::Workspace;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -143,13 +143,12 @@ fn build(workspace: &Workspace, target: &str) -> Result<Built> {
     Ok(Built::Image(toolchain.artifacts().join(PACKAGE)))
 }
 
-/// Frames are stated by an option of the compiler that is not stable; it is allowed for this one
-/// crate, in whose link-time optimisation all code is generated. It changes no instruction.
+/// Has the frames stated for this one crate, in whose link-time optimisation all code is generated.
+/// It changes no instruction.
 fn link(toolchain: &Toolchain, linker: &Path) -> Result<()> {
     let mut cargo = toolchain.cargo("rustc");
     cargo
-        .args(["-p", PACKAGE, "--bin", PACKAGE, "--", "-Zemit-stack-sizes"])
-        .env("RUSTC_BOOTSTRAP", PACKAGE.replace('-', "_"))
+        .args(["-p", PACKAGE, "--bin", PACKAGE, "--", STACK_SIZES])
         .env(toolchain.variable("LINKER"), linker);
     shell::run(&mut cargo)
 }

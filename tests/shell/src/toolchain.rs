@@ -265,6 +265,11 @@ fn link_alone(files: &[PathBuf], folder: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The option by which the compiler states the frames of functions. It is not stable: what is
+/// compiled with it alone is allowed such, and cargo is not told, since build scripts that ask for
+/// that would have all built anew.
+pub const STACK_SIZES: &str = "-Zemit-stack-sizes";
+
 /// Units for a target see its sysroot in the folder `bare`, with core alone; build scripts and
 /// macros, which cargo compiles without `--target`, see all that the compiler brings.
 fn write_wrapper(wrapper: &Path, rustc: &Path, bare: &Path) -> Result<()> {
@@ -274,7 +279,10 @@ fn write_wrapper(wrapper: &Path, rustc: &Path, bare: &Path) -> Result<()> {
 target= before=
 for word; do
   [ "$before" = --target ] && target=$word
-  case "$word" in --target=*) target=${{word#--target=}} ;; esac
+  case "$word" in
+    --target=*) target=${{word#--target=}} ;;
+    {STACK_SIZES}) export RUSTC_BOOTSTRAP=1 ;;
+  esac
   before=$word
 done
 [ -z "$target" ] || exec "{rustc}" --sysroot="{bare}/$target" "$@"
