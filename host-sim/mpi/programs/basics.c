@@ -95,7 +95,15 @@ static void collectives(void) {
     MPI_Op_create(compose, 0, &op);
     MPI_Allreduce(&map, &maps, 1, MPI_UNSIGNED, op, MPI_COMM_WORLD);
     CHECK(maps == expected);
+    /* Without communication: the input is the first operand, wherever the two stand. */
+    unsigned first = map_of(1), last = map_of(2);
+    MPI_Reduce_local(&first, &last, 1, MPI_UNSIGNED, op);
+    CHECK(last == composed(map_of(1), map_of(2)));
     MPI_Op_free(&op);
+    char unaligned[2 * sizeof(int) + 1];
+    memcpy(unaligned + 1, (int[]){7, 8}, 2 * sizeof(int));
+    MPI_Reduce_local((int[]){30, 40}, unaligned + 1, 2, MPI_INT, MPI_SUM);
+    CHECK(memcmp(unaligned + 1, (int[]){37, 48}, 2 * sizeof(int)) == 0);
     /* A collective goes on while a rank waits for a message. */
     MPI_Request request;
     int token = 5;

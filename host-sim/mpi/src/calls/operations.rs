@@ -5,11 +5,12 @@
 use core::ffi::c_int;
 
 use aldis_coll::schedule::Order;
+use aldis_kernel::hal::Cause;
 
 use crate::abi::{Handle, MPI_COMM_SELF, MPI_OP_NULL};
 use crate::calls::collectives::Operand;
 use crate::ffi::{Address, Ptr};
-use crate::objects::datatypes::aliased;
+use crate::objects::datatypes::{aliased, piece_memory};
 use crate::objects::operations::{UserOperation, commutes, free, insert, kernel, of_number};
 use crate::process::handles::to_int;
 use crate::process::spare::Spare;
@@ -33,6 +34,14 @@ mpi! { fn MPI_Reduce_local_c(input: Address, into: Address, count: i64, datatype
     input.check("inbuf")?;
     into.check("inoutbuf")?;
     let kernel = kernel(op, datatype)?;
+    let pieces = piece_memory(input, count, datatype).zip(piece_memory(into, count, datatype));
+    if let Some((given, result)) = pieces.filter(|(given, result)| !given.overlaps(*result)) {
+        // SAFETY: the arguments are the program's, which leaves them alone meanwhile, and apart.
+        match kernel.run(unsafe { result.bytes() }, unsafe { given.shown() }, Order::FromFirst) {
+            Err(Cause::Unaligned { .. }) => {}
+            done => return Ok(done?),
+        }
+    }
     let operand = Operand::new(count, datatype)?;
     // SAFETY: the arguments are the program's (MPI 5.0, 6.9.7).
     let (input, into) = unsafe { (operand.data(input)?, operand.data(into)?) };
