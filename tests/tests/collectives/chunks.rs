@@ -3,8 +3,8 @@
 use aldis_coll::op::Sum;
 use aldis_coll::select::Call as Selected;
 use aldis_coll::{
-    Options, allgather, alltoall, bcast, exscan, gather, reduce_scatter_block, reduce_scatter_block_in_place,
-    scan, scatter,
+    Options, allgather, allgather_from, alltoall, bcast, exscan, gather, reduce_scatter_block,
+    reduce_scatter_block_in_place, scan, scatter,
 };
 use aldis_kernel::Rank;
 use aldis_kernel::hal::{Cause, Operation};
@@ -156,13 +156,14 @@ fn two_ranks_send_messages_where_these_are_sooner() {
             assert!(explained.is_shared() || told, "{explained}");
             explained.is_shared()
         };
-        for operation in [Operation::Bcast, Operation::Gather, Operation::Scatter, Operation::Alltoall] {
+        use Operation::{Allgather, Alltoall, Bcast, Gather, ReduceScatterBlock, Scatter};
+        for operation in [Bcast, Gather, Scatter, Allgather, Alltoall] {
             assert!(is_shared(endpoint, operation, LEAST - 1, Options::default()), "{operation}");
             assert!(!is_shared(endpoint, operation, LEAST, Options::default()), "{operation}");
             assert!(is_shared(endpoint, operation, LEAST, Options::shared()), "{operation}");
         }
         assert!(
-            is_shared(endpoint, Operation::Allgather, LEAST, Options::default()),
+            is_shared(endpoint, ReduceScatterBlock, LEAST, Options::default()),
             "nobody has measured that"
         );
         for (count, options) in [
@@ -183,6 +184,13 @@ fn two_ranks_send_messages_where_these_are_sooner() {
             let mut data = if me == root { own.clone() } else { vec![9; count] };
             bcast(&mut data, root).with(&options).run(endpoint, &world).unwrap();
             assert!(data == all[count..], "bcast of {count}");
+            let mut data = vec![9; 2 * count];
+            data[me.0 as usize * count..][..count].copy_from_slice(&own);
+            allgather(&mut data).with(&options).run(endpoint, &world).unwrap();
+            assert!(data == all, "allgather of {count}");
+            data.fill(9);
+            allgather_from(&own, &mut data).with(&options).run(endpoint, &world).unwrap();
+            assert!(data == all, "allgather of {count}, of a block apart");
             let (given, mut data) = ([own.clone(), own.clone()].concat(), vec![9; 2 * count]);
             alltoall(&given, &mut data, &mut []).with(&options).run(endpoint, &world).unwrap();
             assert!(data == all, "alltoall of {count}");
