@@ -86,9 +86,10 @@ pub enum StartMode {
     /// which it goes on.
     Driven,
     /// At once, and every rank waits for it as soon as it has started it: it takes the path of the
-    /// blocking call, by control slots where that does. A call on blocks does so if they are of one
-    /// length, which every rank knows, and so does one among neighbours in a grid; else it takes
-    /// messages, as do calls over two groups, and so no rank may
+    /// blocking call, by control slots where that does. A call on blocks does so if every rank
+    /// knows all their lengths - they are of one length, or those of an allgather or of a
+    /// reduce-scatter - and so does one among neighbours in a grid; else it takes messages, as do
+    /// calls over two groups, and so no rank may
     /// [`run`](crate::BlockCall::run) it instead. A rank that
     /// starts it can drive what else is under way while it waits, as a blocking call does not.
     Waited,
@@ -293,8 +294,8 @@ impl RouteQuery {
         comm: &Comm,
         data: SlotData<'m>,
     ) -> Option<StartedRole<'m>> {
-        use Operation::{Allgather, Allreduce, Alltoall, Barrier, Bcast, Exscan, Gather};
-        use Operation::{Reduce, ReduceScatterBlock, Scan, Scatter};
+        use Operation::{Allgather, Allgatherv, Allreduce, Alltoall, Barrier, Bcast, Exscan, Gather};
+        use Operation::{Reduce, ReduceScatter, ReduceScatterBlock, Scan, Scatter};
         let is_driven = self.beginning.is_driven()?;
         if !F::HAS_CONTROL_SLOTS {
             return None;
@@ -309,7 +310,7 @@ impl RouteQuery {
                 StartedRole::Stretch(task(bytes))
             }
             (
-                Gather | Scatter | Allgather | Alltoall | ReduceScatterBlock,
+                Gather | Scatter | Allgather | Allgatherv | Alltoall | ReduceScatter | ReduceScatterBlock,
                 SlotData::Blocks(bytes, layout, given),
             ) => StartedRole::Blocks(Portions::new(&call, task(bytes), layout, given)),
             (_, SlotData::Neighbors(neighbors, given)) => {

@@ -4,8 +4,9 @@ use aldis_coll::dyn_op::{reduce_scatter_block_by, reduce_scatter_by};
 use aldis_coll::layout::Block;
 use aldis_coll::op::{Kernel, Sum};
 use aldis_coll::{
-    BlockCall, ContiguousCall, InputBlocks, StartMode, allgather, allgather_from, allreduce, alltoall, bcast,
-    exscan, gather, gatherv, reduce_scatter_block, scan, scatter, scatterv, wait_all, wait_for,
+    BlockCall, ContiguousCall, InputBlocks, StartMode, allgather, allgather_from, allgatherv, allreduce,
+    alltoall, bcast, exscan, gather, gatherv, reduce_scatter, reduce_scatter_block, scan, scatter, scatterv,
+    wait_all, wait_for,
 };
 use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Rank};
@@ -115,6 +116,24 @@ fn call_all<T: Transport, P: Platform>(
     let own = block(me, 9, len);
     case.blocks(endpoint, world, allgather_from(&own, &mut data))?;
     assert_eq!(data, blocks_of_all(9, size, len));
+    // As many elements more as the rank's number: all ranks know that.
+    let unlike = Block::packed((0..size).map(|rank| len + rank as usize));
+    let mut data = vec![0; unlike.iter().map(|block| block.len).sum()];
+    data[unlike[me as usize].start..][..unlike[me as usize].len].copy_from_slice(&block(
+        me,
+        9,
+        len + me as usize,
+    ));
+    case.blocks(endpoint, world, allgatherv(&mut data, &unlike))?;
+    for (rank, part) in (0..).zip(&unlike) {
+        assert_eq!(data[part.start..][..part.len], block(rank, 9, part.len));
+    }
+    let given: Vec<u64> = (0..size).flat_map(|to| block(me, to, len + to as usize)).collect();
+    let (mut part, mut scratch) = (vec![0; len + me as usize], vec![0; 2 * given.len()]);
+    let input = InputBlocks::new(&given, &unlike);
+    case.blocks(endpoint, world, reduce_scatter(Sum, input, &mut part, &mut scratch))?;
+    assert_eq!(part, sum_of(0..size, me, len + me as usize));
+    let mut data = vec![0; len * size as usize];
     let given = blocks_for_all(me, size, len);
     case.blocks(endpoint, world, alltoall(&given, &mut data, &mut []))?;
     assert_eq!(data, blocks_of_all(me, size, len));

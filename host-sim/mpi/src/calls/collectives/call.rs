@@ -81,10 +81,8 @@ impl ByteOperation {
     fn is_waited(&self) -> bool {
         match self {
             Self::Barrier | Self::Bcast(..) | Self::Reduce(..) => true,
-            Self::Gather(_, blocks, _)
-            | Self::Scatter(_, blocks, _)
-            | Self::Allgather(_, blocks)
-            | Self::ReduceScatter(_, _, blocks) => blocks.is_even(),
+            Self::Allgather(..) | Self::ReduceScatter(..) => true,
+            Self::Gather(_, blocks, _) | Self::Scatter(_, blocks, _) => blocks.is_even(),
             Self::Alltoall(_, given, _, blocks) => given.is_even() && blocks.is_even(),
             Self::NeighborAllgather(topo, _, _, blocks) => blocks.is_even() && topo.is_grid(),
             Self::NeighborAlltoall(topo, _, given, _, blocks) => {

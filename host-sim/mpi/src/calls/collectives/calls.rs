@@ -9,7 +9,7 @@ use aldis_hal::Operation;
 
 use super::blocks::{AllBlocks, RankBlocks};
 use super::call::CallForm;
-use super::pieces::{try_allgather, try_alltoall, try_gather, try_scatter};
+use super::pieces::{ListedBlocks, try_allgather, try_allgatherv, try_alltoall, try_gather, try_scatter};
 use super::{
     Given, Reduction, ResultParts, allgather, alltoall, barrier, bcast, counts, gather, given_even, ints,
     kinds_of, parts, places, reduce, reduce_scatter, scatter, taken_even, try_barrier, try_bcast, try_reduce,
@@ -286,7 +286,8 @@ collective! {
         data: Address, count: c_int, datatype: Handle, into: Address, rooms: Ptr<c_int>, starts: Ptr<c_int>,
         kind: Handle, comm: Handle,
     ) on comm =>
-        allgather(Given::new(data, count.into(), datatype), |_| RankBlocks::listed(into, &ints(rooms, comm)?, &ints(starts, comm)?, kind), comm)
+        |form| try_allgatherv(form, Given::new(data, count.into(), datatype), || Ok(ListedBlocks { address: into, counts: ints(rooms, comm)?, places: ints(starts, comm)?, datatype: kind }), comm),
+        else allgather(Given::new(data, count.into(), datatype), |_| RankBlocks::listed(into, &ints(rooms, comm)?, &ints(starts, comm)?, kind), comm)
 }
 
 collective! {
@@ -337,7 +338,8 @@ collective! {
         data: Address, count: i64, datatype: Handle, into: Address, rooms: Ptr<i64>, starts: Ptr<isize>,
         kind: Handle, comm: Handle,
     ) on comm =>
-        allgather(Given::new(data, count, datatype), |_| RankBlocks::listed(into, &counts(rooms, comm)?, &places(starts, comm)?, kind), comm)
+        |form| try_allgatherv(form, Given::new(data, count, datatype), || Ok(ListedBlocks { address: into, counts: counts(rooms, comm)?, places: places(starts, comm)?, datatype: kind }), comm),
+        else allgather(Given::new(data, count, datatype), |_| RankBlocks::listed(into, &counts(rooms, comm)?, &places(starts, comm)?, kind), comm)
 }
 
 collective! {

@@ -8,6 +8,7 @@
 
 use core::ffi::c_int;
 
+use aldis_coll::layout::Block;
 use aldis_coll::{BlockCall, NeighborCall};
 use aldis_kernel::Rank;
 
@@ -15,9 +16,10 @@ use super::Given;
 use super::call::{ByteCall, CallComm, CallForm};
 use crate::abi::{Handle, MPI_ERR_ROOT};
 use crate::fault::CallFault;
-use crate::ffi::Region;
+use crate::ffi::{Address, Region};
 use crate::objects::communicators::{self, rank_in};
 use crate::objects::datatypes::piece_memory;
+use crate::process::engine;
 
 /// The communicator of a call, if it is of one group and can be carried out at once in this form.
 #[inline(always)]
@@ -250,6 +252,69 @@ pub(super) unsafe fn try_allgather(
     };
     // SAFETY: as above.
     unsafe { run(form, || call, on) }
+}
+
+/// The blocks of all ranks as a program lists them, in elements of a datatype, by their count and
+/// place.
+pub(super) struct ListedBlocks {
+    pub(super) address: Address,
+    pub(super) counts: Vec<i64>,
+    pub(super) places: Vec<i64>,
+    pub(super) datatype: Handle,
+}
+
+impl ListedBlocks {
+    /// Returns the memory from the first byte of any to the last one, and where in it each is;
+    /// `None` if they are not in one piece each, or have no bytes.
+    fn pieces(&self) -> Option<(Region, Vec<Block>)> {
+        let bytes = |elements: i64| {
+            let element = piece_memory(self.address, 1, self.datatype)?.len();
+            elements.checked_mul(i64::try_from(element).ok()?)
+        };
+        let mut blocks = Vec::with_capacity(self.counts.len());
+        let (mut first, mut end) = (i64::MAX, i64::MIN);
+        for (count, place) in self.counts.iter().zip(&self.places) {
+            let (start, len) = (bytes(*place)?, bytes(*count).filter(|len| *len >= 0)?);
+            if len > 0 {
+                (first, end) = (first.min(start), end.max(start.checked_add(len)?));
+            }
+            blocks.push((start, len));
+        }
+        let len = usize::try_from(end.checked_sub(first)?).ok().filter(|_| end > first)?;
+        let memory = self.address.region_in_memory(isize::try_from(first).ok()?, len)?;
+        let within = |(start, len): (i64, i64)| match len {
+            0 => Block { start: 0, len: 0 },
+            _ => Block { start: start.abs_diff(first) as usize, len: len as usize },
+        };
+        Some((memory, blocks.into_iter().map(within).collect()))
+    }
+}
+
+/// A gather for all of blocks as listed, if it is to be carried out at once.
+///
+/// # Safety
+/// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new).
+pub(super) unsafe fn try_allgatherv(
+    form: CallForm,
+    own: Given,
+    blocks: impl FnOnce() -> Result<ListedBlocks, CallFault>,
+    handle: Handle,
+) -> Result<bool, CallFault> {
+    let (CallForm::Blocking, Some(on)) = (form, plain(handle, form)?) else { return Ok(false) };
+    let Some((memory, list)) = blocks()?.pieces() else { return Ok(false) };
+    let own = if own.address.is_in_place() { None } else { Some(whole(own, 1)) };
+    let place = list.get(on.comm.rank().0 as usize).copied().unwrap_or_default();
+    let is_like = |own: Region| own.len() == place.len && !own.overlaps(memory);
+    if own.is_some_and(|own| !own.is_some_and(is_like)) {
+        return Ok(false);
+    }
+    // SAFETY: the program leaves both alone until the call is over, and they are apart.
+    let (bytes, own) = unsafe { (memory.bytes(), own.flatten().map(|own| own.shown())) };
+    if let (Some(own), Some(into)) = (own, bytes.get_mut(place.start..place.start + place.len)) {
+        into.copy_from_slice(own);
+    }
+    engine::with(|engine| Ok(aldis_coll::allgatherv(bytes, &list).run(engine.endpoint(), &on.comm)?))?;
+    Ok(true)
 }
 
 /// An exchange of blocks of one length.
