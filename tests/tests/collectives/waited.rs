@@ -117,7 +117,9 @@ fn call_all<T: Transport, P: Platform>(
     case.blocks(endpoint, world, allgather_from(&own, &mut data))?;
     assert_eq!(data, blocks_of_all(9, size, len));
     // As many elements more as the rank's number: all ranks know that.
-    let unlike = Block::packed((0..size).map(|rank| len + rank as usize));
+    let before = |rank: usize| (0..rank).map(|rank| len + rank).sum();
+    let listed = |rank| Block { start: before(rank), len: len + rank };
+    let unlike: Vec<Block> = (0..size as usize).map(listed).collect();
     let mut data = vec![0; unlike.iter().map(|block| block.len).sum()];
     data[unlike[me as usize].start..][..unlike[me as usize].len].copy_from_slice(&block(
         me,
