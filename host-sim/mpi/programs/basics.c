@@ -89,6 +89,21 @@ static void collectives(void) {
     for (int i = 0; i <= rank; i++) given[i] = 10 * rank + i;
     MPI_Allgatherv(given, rank + 1, MPI_INT, taken, counts, places, MPI_INT, MPI_COMM_WORLD);
     for (int i = 0; i < size; i++) CHECK(taken[8 * i + i] == 11 * i);
+    /* In place and backwards, while the first rank alone has something else under way. */
+    MPI_Request meanwhile;
+    MPI_Ibarrier(MPI_COMM_WORLD, &meanwhile);
+    if (rank > 0) MPI_Wait(&meanwhile, MPI_STATUS_IGNORE);
+    int *end = &taken[8 * (size - 1)];
+    for (int i = 0; i < size; i++) places[i] = -8 * i;
+    memset(taken, -1, sizeof taken);
+    for (int i = 0; i <= rank; i++) end[places[rank] + i] = given[i];
+    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_INT, end, counts, places, MPI_INT, MPI_COMM_WORLD);
+    for (int i = 0; i < size; i++) CHECK(end[places[i] + i] == 11 * i && end[places[i]] == 10 * i);
+    int all[64 * 65 / 2], mine[64], total = size * (size + 1) / 2, before = rank * (rank + 1) / 2;
+    for (int i = 0; i < total; i++) all[i] = i + rank;
+    MPI_Reduce_scatter(all, mine, counts, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    for (int i = 0; i <= rank; i++) CHECK(mine[i] == size * (before + i) + sums);
+    if (rank == 0) MPI_Wait(&meanwhile, MPI_STATUS_IGNORE);
     MPI_Op op;
     unsigned map = map_of(rank), maps = 0, expected = map_of(0);
     for (int i = 1; i < size; i++) expected = composed(expected, map_of(i));
