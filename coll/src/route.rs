@@ -464,11 +464,11 @@ impl Options {
         call: &Call,
         shape: &ControlSlotsShape,
     ) -> bool {
-        use Operation::{Allgather, Alltoall, Bcast, Gather, Scatter};
+        use Operation::{Allgather, Allgatherv, Alltoall, Bcast, Gather, Scatter};
         let is_measured = (1..=slots::bytes(call)).contains(&shape.pair_message_bytes_min.into());
         is_measured
             && call.size == 2
-            && matches!(call.operation, Allgather | Alltoall | Bcast | Gather | Scatter)
+            && matches!(call.operation, Allgather | Allgatherv | Alltoall | Bcast | Gather | Scatter)
             && matches!(self.choice, Choice::Auto)
             && tuning.iter().all(Option::is_none)
     }

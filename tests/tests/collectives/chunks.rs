@@ -1,9 +1,10 @@
 //! Data that ranks hand each other in chunks, when no control slot holds them.
 
+use aldis_coll::layout::Block;
 use aldis_coll::op::Sum;
 use aldis_coll::select::Call as Selected;
 use aldis_coll::{
-    Options, allgather, allgather_from, alltoall, bcast, exscan, gather, reduce_scatter_block,
+    Options, allgather, allgather_from, allgatherv, alltoall, bcast, exscan, gather, reduce_scatter_block,
     reduce_scatter_block_in_place, scan, scatter,
 };
 use aldis_kernel::Rank;
@@ -156,8 +157,8 @@ fn two_ranks_send_messages_where_these_are_sooner() {
             assert!(explained.is_shared() || told, "{explained}");
             explained.is_shared()
         };
-        use Operation::{Allgather, Alltoall, Bcast, Gather, ReduceScatterBlock, Scatter};
-        for operation in [Bcast, Gather, Scatter, Allgather, Alltoall] {
+        use Operation::{Allgather, Allgatherv, Alltoall, Bcast, Gather, ReduceScatterBlock, Scatter};
+        for operation in [Bcast, Gather, Scatter, Allgather, Allgatherv, Alltoall] {
             assert!(is_shared(endpoint, operation, LEAST - 1, Options::default()), "{operation}");
             assert!(!is_shared(endpoint, operation, LEAST, Options::default()), "{operation}");
             assert!(is_shared(endpoint, operation, LEAST, Options::shared()), "{operation}");
@@ -191,6 +192,14 @@ fn two_ranks_send_messages_where_these_are_sooner() {
             data.fill(9);
             allgather_from(&own, &mut data).with(&options).run(endpoint, &world).unwrap();
             assert!(data == all, "allgather of {count}, of a block apart");
+            // One of the two gives less, and its own length is below the least.
+            let blocks = Block::packed([count, 5]);
+            let listed = [&all[..count], &all[count..][..5]].concat();
+            let Block { start, len } = blocks[me.0 as usize];
+            let mut data = vec![9; count + 5];
+            data[start..][..len].copy_from_slice(&listed[start..][..len]);
+            allgatherv(&mut data, &blocks).with(&options).run(endpoint, &world).unwrap();
+            assert!(data == listed, "allgatherv of {count} and 5");
             let (given, mut data) = ([own.clone(), own.clone()].concat(), vec![9; 2 * count]);
             alltoall(&given, &mut data, &mut []).with(&options).run(endpoint, &world).unwrap();
             assert!(data == all, "alltoall of {count}");
