@@ -89,6 +89,13 @@ static void collectives(void) {
     for (int i = 0; i <= rank; i++) given[i] = 10 * rank + i;
     MPI_Allgatherv(given, rank + 1, MPI_INT, taken, counts, places, MPI_INT, MPI_COMM_WORLD);
     for (int i = 0; i < size; i++) CHECK(taken[8 * i + i] == 11 * i);
+    /* One behind the other, without gaps; a rank without a block is none. */
+    for (int i = 0; i < size; i++) counts[i] = i, places[i] = 5 + i * (i - 1) / 2;
+    memset(taken, -1, sizeof taken);
+    MPI_Allgatherv(given, rank, MPI_INT, taken, counts, places, MPI_INT, MPI_COMM_WORLD);
+    for (int i = 1; i < size; i++) CHECK(taken[places[i]] == 10 * i && taken[places[i] + i - 1] == 11 * i - 1);
+    CHECK(taken[4] == -1 && taken[5 + size * (size - 1) / 2] == -1);
+    for (int i = 0; i < size; i++) counts[i] = i + 1;
     /* In place and backwards, while the first rank alone has something else under way. */
     MPI_Request meanwhile;
     MPI_Ibarrier(MPI_COMM_WORLD, &meanwhile);

@@ -264,29 +264,24 @@ pub(super) struct ListedBlocks {
 }
 
 impl ListedBlocks {
-    /// Returns the memory from the first byte of any to the last one, and where in it each is;
-    /// `None` if they are not in one piece each, or have no bytes.
+    /// Returns the memory of all, and where in it each is; `None` if they are not one behind the
+    /// other, in the order of ranks, or have no bytes: what stands between is not the call's.
     fn pieces(&self) -> Option<(Region, Vec<Block>)> {
-        let bytes = |elements: i64| {
-            let element = piece_memory(self.address, 1, self.datatype)?.len();
-            elements.checked_mul(i64::try_from(element).ok()?)
-        };
-        let mut blocks = Vec::with_capacity(self.counts.len());
-        let (mut first, mut end) = (i64::MAX, i64::MIN);
+        let element = piece_memory(self.address, 1, self.datatype)?.len();
+        let bytes = |elements: i64| usize::try_from(elements).ok()?.checked_mul(element);
+        let (mut blocks, mut end, mut first) = (Vec::with_capacity(self.counts.len()), 0_usize, None);
         for (count, place) in self.counts.iter().zip(&self.places) {
-            let (start, len) = (bytes(*place)?, bytes(*count).filter(|len| *len >= 0)?);
+            let (start, len) = (end, bytes(*count)?);
             if len > 0 {
-                (first, end) = (first.min(start), end.max(start.checked_add(len)?));
+                let before = place.checked_sub(*first.get_or_insert(*place))?;
+                (bytes(before)? == start).then_some(())?;
+                end = start.checked_add(len)?;
             }
-            blocks.push((start, len));
+            blocks.push(Block { start, len });
         }
-        let len = usize::try_from(end.checked_sub(first)?).ok().filter(|_| end > first)?;
-        let memory = self.address.region_in_memory(isize::try_from(first).ok()?, len)?;
-        let within = |(start, len): (i64, i64)| match len {
-            0 => Block { start: 0, len: 0 },
-            _ => Block { start: start.abs_diff(first) as usize, len: len as usize },
-        };
-        Some((memory, blocks.into_iter().map(within).collect()))
+        let offset = first?.checked_mul(i64::try_from(element).ok()?)?;
+        let memory = self.address.region_in_memory(isize::try_from(offset).ok()?, end)?;
+        Some((memory, blocks))
     }
 }
 
