@@ -237,7 +237,7 @@ impl<'m> BlockCall<'m> {
     ) -> Result<Started<'m>, Error> {
         self.divided = self.division(comm);
         self.copy_twin(comm);
-        let is_copied_once = matches!((self.given.layout, mode), (Layout::Twin, StartMode::Persistent));
+        let is_copied_once = mode.is_persistent() && matches!(self.given.layout, Layout::Twin);
         let refusal = is_copied_once.then_some(Cause::Unsupported);
         let planned = self.planned(comm).in_mode(mode).refused_if(refusal);
         Collective::begin(scope, comm, planned, self.lent())
@@ -249,10 +249,7 @@ impl<'m> BlockCall<'m> {
     where
         'm: 'p,
     {
-        let given = match self.given.layout {
-            Layout::Whole | Layout::Twin => None,
-            layout => Some(GivenBlocks { memory, layout }),
-        };
+        let given = GivenBlocks::of(memory, self.given.layout);
         let task = Task::new(call, self.root.0, self.kernel, comm.rank().0).with_bytes(self.data.len());
         Portions::new(call, task, self.divided.layout, given)
     }
@@ -269,7 +266,9 @@ impl<'m> BlockCall<'m> {
     /// Copies this rank's block, if it is given apart, to where it stands in the data as well.
     #[inline(always)]
     fn copy_twin(&mut self, comm: &Comm) {
-        let (Layout::Twin, Ok(_)) = (self.given.layout, self.count(comm)) else { return };
+        if !matches!(self.given.layout, Layout::Twin) || self.count(comm).is_err() {
+            return;
+        }
         let start = (comm.rank().0 as usize).saturating_mul(self.input.len());
         let place = self.data.get_mut(start..).and_then(|rest| rest.get_mut(..self.input.len()));
         if let Some(place) = place {

@@ -93,11 +93,7 @@ impl<'m> CallMemory<'m> {
         if let Layout::Whole = layout {
             return SlotData::Stretch(self.data.len());
         }
-        let memory = self.blocks.input.show();
-        let given = match given {
-            Layout::Whole | Layout::Twin => None,
-            layout => Some(GivenBlocks { memory, layout }),
-        };
+        let given = GivenBlocks::of(self.blocks.input.show(), given);
         SlotData::Blocks(self.data.len(), layout, given)
     }
 }

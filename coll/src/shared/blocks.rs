@@ -35,6 +35,17 @@ pub(crate) struct GivenBlocks<'m> {
     pub(crate) layout: Layout<'m>,
 }
 
+impl<'m> GivenBlocks<'m> {
+    /// Returns an input that is divided like this; `None` if what is given stands in the data.
+    #[inline(always)]
+    pub(crate) fn of(memory: &'m [u8], layout: Layout<'m>) -> Option<Self> {
+        match layout {
+            Layout::Whole | Layout::Twin => None,
+            layout => Some(Self { memory, layout }),
+        }
+    }
+}
+
 /// Such a call as one rank sees it, but for its data.
 pub(crate) struct Portions<'m> {
     pub(super) task: Task,

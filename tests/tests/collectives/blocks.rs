@@ -8,7 +8,7 @@ use aldis_coll::catalog::algorithms;
 use aldis_coll::gather::LinearSync;
 use aldis_coll::layout::Block;
 use aldis_coll::{
-    Options, allgather, allgather_from, allgatherv, alltoall, alltoall_in_place, alltoallv,
+    Options, StartMode, allgather, allgather_from, allgatherv, alltoall, alltoall_in_place, alltoallv,
     alltoallv_in_place, alltoallw, alltoallw_in_place, gather, gatherv, scatter, scatterv, wait_all,
 };
 use aldis_kernel::hal::{Cause, Operation};
@@ -371,10 +371,12 @@ fn bad_divisions_are_refused_before_anything_is_sent() {
         let error = allgather_from(&[0u8; 2], &mut [0u8; 3]).run(endpoint, &world).unwrap_err();
         assert_eq!(error.cause, Cause::LengthMismatch { left: 2, right: 1 });
         let mut all = [0u8; 3];
-        let error = endpoint
-            .scope(|scope| allgather_from(&[0u8], &mut all).persistent(scope, &world).map(drop))
-            .unwrap_err();
-        assert_eq!((error.operation, error.cause), (Operation::Allgather, Cause::Unsupported));
+        for mode in [StartMode::Persistent, StartMode::Dedicated] {
+            let error = endpoint
+                .scope(|scope| allgather_from(&[0u8], &mut all).begin(scope, &world, mode).map(drop))
+                .unwrap_err();
+            assert_eq!((error.operation, error.cause), (Operation::Allgather, Cause::Unsupported));
+        }
         let outside = [Block { start: 0, len: 1 }, Block { start: 1, len: 1 }, Block { start: 2, len: 2 }];
         let error = aldis_coll::allgatherv(&mut [0u8; 3], &outside).run(endpoint, &world).unwrap_err();
         assert_eq!((error.operation, error.cause), (Operation::Allgatherv, Cause::TooBig { len: 4, max: 3 }));
