@@ -408,11 +408,12 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         // An owner does not help with what it is putting in place, nor soon if it has something to
         // read here.
         let is_whole = entry.ready() == u64::MAX;
-        let is_mutual = !is_mapped && read.len <= CHUNK_BYTES as usize && self.shows_to(peer);
+        let shows = read.len >= shared_min && self.shows_to(peer);
+        let is_mutual = shows && !is_mapped && read.len <= CHUNK_BYTES as usize;
         if read.len >= shared_min && is_whole && !is_mutual && shares(&self.engine) {
             // Halves of a read that is alone; but one chunk of a short one among others, of which
             // each side does some.
-            let (len, alone) = (read.len as u64, self.reading == 0 && !self.shows_to(peer));
+            let (len, alone) = (read.len as u64, self.reading == 0 && !shows);
             let wanted = match (is_mapped, alone) {
                 (true, _) => len / MAPPED_CHUNKS_MIN,
                 (false, true) => len.div_ceil(2),
