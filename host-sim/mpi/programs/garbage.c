@@ -55,6 +55,9 @@ static MPI_Datatype vector, uncommitted, marked_type, own_type, freed_MPI_Dataty
 static MPI_Group group, own_group, freed_MPI_Group, new_MPI_Group;
 static MPI_Op own_op, freed_MPI_Op, new_MPI_Op;
 static MPI_Info info, own_info, freed_MPI_Info, new_MPI_Info;
+#if MPI_VERSION >= 4
+static MPI_Session session, own_session, buffered_session, freed_MPI_Session, new_MPI_Session;
+#endif
 static MPI_Errhandler own_handler, freed_MPI_Errhandler, new_MPI_Errhandler;
 static MPI_Request general, arriving, leaving, persistent, receiving, own_request, no_request, freed_MPI_Request, new_MPI_Request;
 static MPI_Request sending, matched, expected[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
@@ -86,6 +89,9 @@ static void add_c(void *from, void *into, MPI_Count *len, MPI_Datatype *of) {
 }
 
 static void hear(MPI_Comm *comm, int *code, ...) { (void)comm, (void)code; }
+#if MPI_VERSION >= 4
+static void hear_session(MPI_Session *of, int *code, ...) { (void)of, (void)code; }
+#endif
 static int query(void *extra, MPI_Status *of) { return (void)extra, MPI_Status_set_elements(of, MPI_INT, 0); }
 static int let_go(void *extra) { return (void)extra, MPI_SUCCESS; }
 static int cancel(void *extra, int complete) { return (void)extra, (void)complete, MPI_SUCCESS; }
@@ -98,6 +104,9 @@ static void begin_freed(void) {
     MPI_Op_create(add, 1, &freed_MPI_Op), MPI_Op_free(&(MPI_Op){freed_MPI_Op});
     MPI_Info_create(&freed_MPI_Info), MPI_Info_free(&(MPI_Info){freed_MPI_Info});
     MPI_Comm_create_errhandler(hear, &freed_MPI_Errhandler), MPI_Errhandler_free(&(MPI_Errhandler){freed_MPI_Errhandler});
+#if MPI_VERSION >= 4
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &freed_MPI_Session), MPI_Session_finalize(&(MPI_Session){freed_MPI_Session});
+#endif
     MPI_Send_init(in, 1, MPI_INT, 0, 9, MPI_COMM_SELF, &freed_MPI_Request), MPI_Request_free(&(MPI_Request){freed_MPI_Request});
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &freed_key, NULL), MPI_Comm_free_keyval(&(int){freed_key});
     MPI_Isend(in, 1, MPI_INT, 0, 6, MPI_COMM_SELF, &sending);
@@ -121,6 +130,9 @@ static void begin_process(void) {
     MPI_Info_create(&info);
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &comm_key, NULL);
     MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, MPI_TYPE_NULL_DELETE_FN, &type_key, NULL);
+#if MPI_VERSION >= 4
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session), MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &buffered_session);
+#endif
     MPI_Comm_dup(MPI_COMM_WORLD, &buffered), MPI_Comm_dup(MPI_COMM_WORLD, &marked);
     MPI_Type_dup(MPI_INT, &marked_type);
     memset(long_text, 'x', sizeof long_text - 1);
@@ -152,9 +164,11 @@ static void prepare(void) {
     MPI_Psend_init(aside + 16, 1, 1, MPI_INT, 0, 10, MPI_COMM_SELF, MPI_INFO_NULL, &leaving);
     MPI_Precv_init(aside + 8, 1, 1, MPI_INT, 0, 10, MPI_COMM_SELF, MPI_INFO_NULL, &arriving);
     MPI_Start(&arriving), MPI_Start(&leaving);
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &own_session), new_MPI_Session = MPI_SESSION_NULL;
 #endif
 #if MPI_VERSION >= 5
     MPI_Comm_attach_buffer(buffered, room, sizeof room);
+    MPI_Session_attach_buffer(buffered_session, room, sizeof room);
 #endif
 }
 
@@ -191,6 +205,8 @@ static void clean(void) {
 #if MPI_VERSION >= 4
     MPI_Pready(0, leaving);
     end_request(&leaving), end_request(&arriving);
+    if (own_session != MPI_SESSION_NULL) MPI_Session_finalize(&own_session);
+    if (new_MPI_Session != MPI_SESSION_NULL) MPI_Session_finalize(&new_MPI_Session);
 #endif
     drain(MPI_COMM_WORLD), drain(MPI_COMM_SELF);
     end_request(&new_MPI_Request);
@@ -199,6 +215,7 @@ static void clean(void) {
     MPI_Buffer_detach(&pointer, &number);
 #if MPI_VERSION >= 5
     MPI_Comm_detach_buffer(buffered, &pointer, &number);
+    MPI_Session_detach_buffer(buffered_session, &pointer, &number);
 #endif
     drain(MPI_COMM_WORLD), drain(MPI_COMM_SELF);
     end_request(&persistent), end_request(&own_request), end_request(&receiving);

@@ -333,11 +333,24 @@ static void overlapping(void) {
     MPI_Type_free(&column);
 }
 
+/* Types with two names have the one to which the standard calls the other a synonym. */
+static void named(void) {
+    char name[MPI_MAX_OBJECT_NAME];
+    int len;
+    MPI_Type_get_name(MPI_LONG_LONG, name, &len);
+    CHECK(strcmp(name, "MPI_LONG_LONG_INT") == 0 && len == 17);
+    MPI_Type_get_name(MPI_C_FLOAT_COMPLEX, name, &len);
+    CHECK(strcmp(name, "MPI_C_COMPLEX") == 0 && len == 13);
+    MPI_Type_get_name(MPI_LONG, name, &len);
+    CHECK(strcmp(name, "MPI_LONG") == 0);
+}
+
 int main(int argc, char **argv) {
     int all, code;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    named();
     elements();
     aligned();
     reduced();

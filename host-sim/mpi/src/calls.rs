@@ -21,6 +21,7 @@ pub(crate) mod partitioned;
 pub(crate) mod predefined;
 pub(crate) mod removed;
 pub(crate) mod requests;
+pub(crate) mod sessions;
 pub(crate) mod status;
 pub(crate) mod tools;
 pub(crate) mod topologies;

@@ -14,5 +14,6 @@ mod located;
 mod long_double;
 pub(crate) mod operations;
 pub(crate) mod predefined;
+pub(crate) mod sessions;
 pub(crate) mod topologies;
 pub(crate) mod used_types;

@@ -9,7 +9,8 @@ use crate::calls::{
     attributes::*, binary::*, buffers::*, collectives::calls::*, collectives::neighbors::*, communicators::*,
     completion::*, constructors::arrays::*, constructors::*, datatypes::*, environment::*, errors::*,
     from_groups::*, groups::*, info::*, messages::probes::*, messages::*, operations::*, packing::*,
-    partitioned::*, predefined::*, requests::*, status::*, tools::*, topologies::*, unsupported::*,
+    partitioned::*, predefined::*, requests::*, sessions::*, status::*, tools::*, topologies::*,
+    unsupported::*,
 };
 use crate::ffi::Ptr;
 

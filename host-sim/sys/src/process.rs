@@ -63,6 +63,20 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
     command.spawn()
 }
 
+/// `atexit(3)`: has a function called when the process exits, in the thread that exits, whose
+/// thread-local values are gone by then.
+///
+/// # Errors
+/// No memory to note it.
+pub fn atexit(function: extern "C" fn()) -> Result<(), Errno> {
+    // SAFETY: a function without arguments, which stays as long as the program or library that it
+    // is of; the C library calls it before it unloads that.
+    match unsafe { libc::atexit(function) } {
+        0 => Ok(()),
+        _ => Err(Errno::ENOMEM),
+    }
+}
+
 /// `execve(2)`: returns only if it fails.
 pub fn exec(command: &mut Command) -> io::Error {
     match enter(Call::Execve) {

@@ -120,7 +120,5 @@ mpi! {
 
 mpi! { fn MPI_File_toint(file: Handle) -> c_int { to_int(file) } }
 mpi! { fn MPI_File_fromint(number: c_int) -> Handle { number as Handle } }
-mpi! { fn MPI_Session_toint(session: Handle) -> c_int { to_int(session) } }
-mpi! { fn MPI_Session_fromint(number: c_int) -> Handle { number as Handle } }
 mpi! { fn MPI_Win_toint(win: Handle) -> c_int { to_int(win) } }
 mpi! { fn MPI_Win_fromint(number: c_int) -> Handle { number as Handle } }

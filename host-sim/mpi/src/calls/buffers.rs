@@ -9,8 +9,8 @@ use aldis_coll::comm::Messenger;
 use crate::abi::{Handle, MPI_BUFFER_AUTOMATIC, MPI_COMM_SELF, MPI_ERR_BUFFER};
 use crate::fault::CallFault;
 use crate::ffi::{Address, Ptr};
-use crate::objects::communicators;
 use crate::objects::datatypes::small;
+use crate::objects::{communicators, sessions};
 use crate::process::engine;
 use crate::process::poster::poster;
 use crate::requests::buffers::{
@@ -23,8 +23,8 @@ fn no_buffer(size: i64) -> CallFault {
     CallFault::new(MPI_ERR_BUFFER, format!("a buffer of {size} bytes"))
 }
 
-mpi! { fn MPI_Comm_attach_buffer_c(comm: Handle, buffer: Address, size: i64) on comm => {
-    communicators::check(comm)?;
+/// Attaches a buffer to a communicator or a session.
+fn attach_to(owner: Handle, buffer: Address, size: i64) -> Result<(), CallFault> {
     let is_automatic = buffer.address() == MPI_BUFFER_AUTOMATIC;
     if size < 0 && !is_automatic {
         return Err(no_buffer(size));
@@ -33,35 +33,77 @@ mpi! { fn MPI_Comm_attach_buffer_c(comm: Handle, buffer: Address, size: i64) on 
         return Err(CallFault::new(MPI_ERR_BUFFER, "a null pointer where a buffer belongs"));
     }
     let mut all = OF_COMMUNICATORS.borrow_mut();
-    if all.contains_key(&comm) {
-        return Err(CallFault::new(MPI_ERR_BUFFER, "a buffer is attached to this communicator already"));
+    if all.contains_key(&owner) {
+        return Err(CallFault::new(MPI_ERR_BUFFER, "a buffer is attached there already"));
     }
     let place = if is_automatic { None } else { Some((buffer, size)) };
-    all.insert(comm, AttachedBuffer::new(place));
+    all.insert(owner, AttachedBuffer::new(place));
+    Ok(())
+}
+
+/// Detaches what is attached to a communicator or a session, and says what it was.
+fn detach_from<C>(
+    owner: Handle,
+    place: Address,
+    size: Ptr<C>,
+    as_count: impl FnOnce(i64) -> C,
+) -> Result<(), CallFault> {
+    place.check_place()?;
+    size.check_place()?;
+    let (buffer, bytes) = detach_of(owner)?;
+    // SAFETY: the program gives a place for an address (MPI 5.0, 3.6).
+    unsafe { place.cast::<Ptr<c_void>>() }.set(buffer)?;
+    size.set(as_count(bytes))
+}
+
+mpi! { fn MPI_Comm_attach_buffer_c(comm: Handle, buffer: Address, size: i64) on comm => {
+    communicators::check(comm)?;
+    attach_to(comm, buffer, size)?;
 } }
+
+mpi! { fn MPI_Session_attach_buffer_c(session: Handle, buffer: Address, size: i64) on session => {
+    sessions::check(session)?;
+    attach_to(session, buffer, size)?;
+} }
+
+mpi! { fn MPI_Session_attach_buffer(
+    session: Handle, buffer: Address, size: c_int,
+) as MPI_Session_attach_buffer_c(session, buffer, size.into()) }
 
 mpi! { fn MPI_Comm_attach_buffer(
     comm: Handle, buffer: Address, size: c_int,
 ) as MPI_Comm_attach_buffer_c(comm, buffer, size.into()) }
 
 mpi! { fn MPI_Comm_detach_buffer_c(comm: Handle, place: Address, size: Ptr<i64>) on comm => {
-    place.check_place()?;
-    size.check_place()?;
     communicators::check(comm)?;
-    let (buffer, bytes) = detach_of(comm)?;
-    // SAFETY: the program gives a place for an address (MPI 5.0, 3.6).
-    unsafe { place.cast::<Ptr<c_void>>() }.set(buffer)?;
-    size.set(bytes)?;
+    detach_from(comm, place, size, |bytes| bytes)?;
 } }
 
 mpi! { fn MPI_Comm_detach_buffer(comm: Handle, place: Address, size: Ptr<c_int>) on comm => {
-    place.check_place()?;
-    size.check_place()?;
     communicators::check(comm)?;
-    let (buffer, bytes) = detach_of(comm)?;
-    // SAFETY: the program gives a place for an address (MPI 5.0, 3.6).
-    unsafe { place.cast::<Ptr<c_void>>() }.set(buffer)?;
-    size.set(small(bytes))?;
+    detach_from(comm, place, size, small)?;
+} }
+
+mpi! { fn MPI_Session_detach_buffer_c(session: Handle, place: Address, size: Ptr<i64>) on session => {
+    sessions::check(session)?;
+    detach_from(session, place, size, |bytes| bytes)?;
+} }
+
+mpi! { fn MPI_Session_detach_buffer(session: Handle, place: Address, size: Ptr<c_int>) on session => {
+    sessions::check(session)?;
+    detach_from(session, place, size, small)?;
+} }
+
+mpi! { fn MPI_Session_flush_buffer(session: Handle) on session => {
+    sessions::check(session)?;
+    flush_of(session)?;
+} }
+
+mpi! { fn MPI_Session_iflush_buffer(session: Handle, request: Ptr<Handle>) on session => {
+    request.check_place()?;
+    sessions::check(session)?;
+    let end = sent(session);
+    request.set(futures::begin(MPI_COMM_SELF, futures::until(move || is_flushed(session, end)))?)?;
 } }
 
 mpi! { fn MPI_Comm_flush_buffer(comm: Handle) on comm => {

@@ -19,7 +19,7 @@ use crate::fault::CallFault;
 use crate::ffi::Ptr;
 use crate::objects::attributes::{self, ObjectKind};
 use crate::objects::communicators::{
-    change, check, insert, insert_if, insert_with, of, of_number, rank_in, remove,
+    change, check, insert, insert_if, insert_with, of, of_number, rank_in, remove, session_of,
 };
 use crate::objects::freed_comms::{self, OwnComm};
 use crate::objects::groups;
@@ -146,14 +146,14 @@ mpi! { fn MPI_Comm_compare(one: Handle, other: Handle, result: Ptr<c_int>) on on
 mpi! { fn MPI_Comm_group(comm: Handle, group: Ptr<Handle>) on comm => {
     let of = of(comm)?;
     let processes = engine::with(|engine| Ok(engine.endpoint().comm(&of).group()?.processes().collect()))?;
-    group.set(groups::insert(processes)?)?;
+    group.set(groups::insert(processes, session_of(comm))?)?;
 } }
 
 mpi! { fn MPI_Comm_remote_group(comm: Handle, group: Ptr<Handle>) on comm => {
     group.check_place()?;
     let of = of(comm)?;
     let processes = engine::with(|engine| Ok(engine.endpoint().comm(&of).remote_group()?.processes().collect()))?;
-    group.set(groups::insert(processes)?)?;
+    group.set(groups::insert(processes, session_of(comm))?)?;
 } }
 
 mpi! { fn MPI_Comm_dup(comm: Handle, made: Ptr<Handle>) on comm => {

@@ -16,7 +16,7 @@ use crate::abi::{
 use crate::calls::collectives;
 use crate::fault::CallFault;
 use crate::ffi::{Address, Ptr, allocation};
-use crate::objects::{communicators, datatypes, info};
+use crate::objects::{communicators, datatypes, info, sessions};
 use crate::process::engine::{self, ProcessPhase};
 use crate::process::{Owned, threads};
 use crate::requests::buffers;
@@ -29,15 +29,23 @@ static LEVEL: Owned<Cell<c_int>> = unsafe { Owned::new(Cell::new(MPI_THREAD_SING
 // SAFETY: only calls of MPI use it.
 static MAIN: Owned<Cell<Option<std::thread::ThreadId>>> = unsafe { Owned::new(Cell::new(None)) };
 
-fn start(level: c_int) -> Result<c_int, CallFault> {
+/// Becomes a rank, unless the process is one, and grants a thread level.
+pub(crate) fn become_rank(level: c_int) -> Result<(), CallFault> {
     let comms = engine::start()?;
-    communicators::start(comms);
-    datatypes::start()?;
+    threads::grant(level >= MPI_THREAD_MULTIPLE, comms.is_some());
+    if let Some(comms) = comms {
+        communicators::start(comms);
+        datatypes::start()?;
+    }
+    Ok(())
+}
+
+fn start(level: c_int) -> Result<c_int, CallFault> {
+    engine::check_world_is_new()?;
+    become_rank(level)?;
+    engine::enter_world_phase(ProcessPhase::Running);
     LEVEL.set(level.clamp(MPI_THREAD_SINGLE, MPI_THREAD_MULTIPLE));
     MAIN.set(Some(std::thread::current().id()));
-    if level >= MPI_THREAD_MULTIPLE {
-        threads::allow_many();
-    }
     Ok(LEVEL.get())
 }
 
@@ -49,18 +57,25 @@ mpi! { fn MPI_Init_thread(_argc: Ptr<c_int>, _argv: Ptr<Ptr<Ptr<c_char>>>, requi
 
 mpi! { fn MPI_Finalize() on MPI_COMM_SELF => {
     communicators::finish()?;
-    buffers::finish()?;
+    if sessions::are_none() {
+        buffers::finish()?;
+    }
     engine::settle()?;
     collectives::finish();
-    engine::finish()?;
+    match (sessions::are_none(), sessions::were_there()) {
+        (true, false) => engine::finish()?,
+        (true, true) => engine::pause()?,
+        (false, _) => {}
+    }
+    engine::enter_world_phase(ProcessPhase::After);
 } }
 
 mpi! { fn MPI_Initialized(flag: Ptr<c_int>) on MPI_COMM_SELF => {
-    flag.set((engine::phase() != ProcessPhase::Before).into())?;
+    flag.set((engine::world_phase() != ProcessPhase::Before).into())?;
 } }
 
 mpi! { fn MPI_Finalized(flag: Ptr<c_int>) on MPI_COMM_SELF => {
-    flag.set((engine::phase() == ProcessPhase::After).into())?;
+    flag.set((engine::world_phase() == ProcessPhase::After).into())?;
 } }
 
 mpi! { fn MPI_Query_thread(provided: Ptr<c_int>) on MPI_COMM_SELF => { provided.set(LEVEL.get())?; } }

@@ -107,7 +107,7 @@ mpi! { fn MPI_Error_class(code: c_int, class: Ptr<c_int>) on MPI_COMM_SELF => {
 } }
 
 /// Returns the meaning of an error code, and what was said when it came.
-fn text_of_code(code: c_int) -> String {
+pub(crate) fn text_of_code(code: c_int) -> String {
     if let Some((_, text)) = ADDED.borrow().get(&code) {
         return text.clone();
     }

@@ -11,7 +11,6 @@ use aldis_kernel::{Comm, Group, Rank, Tag};
 
 use crate::abi::{
     Handle, MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_ERR_GROUP, MPI_ERR_RANK, MPI_ERR_TAG,
-    MPI_SUCCESS,
 };
 use crate::calls::communicators::{choices, let_go, made};
 use crate::fault::CallFault;
@@ -71,7 +70,7 @@ fn from_group(group: Handle, name: Ptr<c_char>, hints: Handle, handler: Handle) 
         return Ok(MPI_COMM_NULL);
     }
     let made = made(MPI_COMM_WORLD, async move |poster, _| of_processes(poster, &processes, tag).await)?;
-    communicators::insert_alone(made, handler, hints)
+    communicators::insert_alone(made, handler, hints, groups::session_of(group))
 }
 
 /// A group of the two of an intercommunicator: its processes, and the one that leads it.
@@ -104,34 +103,26 @@ fn from_groups(sides: [GroupSide; 2], name: &str) -> Result<Comm, CallFault> {
     Ok(made?)
 }
 
-/// The end of a call that has no communicator yet whose error handler could be called.
-fn ended(function: &str, handler: Handle, result: Result<(), CallFault>) -> c_int {
-    match (result, errors::check_handler(handler)) {
-        (Ok(()), _) => MPI_SUCCESS,
-        (Err(fault), Ok(handler)) => errors::raise_to(function, MPI_COMM_SELF, handler, &fault),
-        (Err(fault), Err(_)) => errors::raise(function, MPI_COMM_SELF, &fault),
-    }
-}
-
 mpi! { fn MPI_Comm_create_from_group(group: Handle, name: Ptr<c_char>, hints: Handle, handler: Handle, new: Ptr<Handle>) -> c_int {
     let made = new
         .set(MPI_COMM_NULL)
         .and_then(|()| errors::check_handler(handler))
         .and_then(|handler| from_group(group, name, hints, handler))
         .and_then(|made| new.set(made));
-    ended("MPI_Comm_create_from_group", handler, made)
+    errors::ended("MPI_Comm_create_from_group", MPI_COMM_SELF, handler, made)
 } }
 
 mpi! { fn MPI_Intercomm_create_from_groups(local: Handle, leader: c_int, remote: Handle, remote_leader: c_int, name: Ptr<c_char>, hints: Handle, handler: Handle, new: Ptr<Handle>) -> c_int {
     let make = || {
         new.set(MPI_COMM_NULL)?;
         let (handler, hints) = (errors::check_handler(handler)?, info::of_communicator(hints)?);
+        let session = groups::session_of(local);
         let local = GroupSide::new(own_group(local)?, leader)?;
         let remote = GroupSide::new(groups::processes(remote)?, remote_leader)?;
         let made = from_groups([local, remote], &name.text()?)?;
-        new.set(communicators::insert_alone(made, handler, hints)?)
+        new.set(communicators::insert_alone(made, handler, hints, session)?)
     };
-    ended("MPI_Intercomm_create_from_groups", handler, make())
+    errors::ended("MPI_Intercomm_create_from_groups", MPI_COMM_SELF, handler, make())
 } }
 
 #[cfg(test)]

@@ -12,7 +12,9 @@ use crate::abi::{
 };
 use crate::fault::CallFault;
 use crate::ffi::Ptr;
-use crate::objects::groups::{Processes, free, insert, name_of, of_number, pieces, processes, with};
+use crate::objects::groups::{
+    Processes, free, insert, name_of, of_number, pieces, processes, session_of, with,
+};
 use crate::process::engine;
 use crate::process::handles::to_int;
 
@@ -29,7 +31,7 @@ fn combine(
             Ok(combine(one, other, &mut memory)?.processes().collect::<Processes>())
         })
     })?;
-    made.set(insert(processes)?)
+    made.set(insert(processes, session_of(one))?)
 }
 
 /// Makes a group of one.
@@ -42,7 +44,7 @@ fn derive(
         let mut memory = pieces(group.size() as usize);
         Ok(derive(group, &mut memory)?.processes().collect::<Processes>())
     })?;
-    made.set(insert(processes)?)
+    made.set(insert(processes, session_of(group))?)
 }
 
 /// A rank, as far as it can be one.

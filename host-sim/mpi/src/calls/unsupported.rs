@@ -262,9 +262,6 @@ unsupported! {
         origin_addr: Address, origin_count: i64, origin_datatype: Handle, target_rank: c_int,
         target_disp: isize, target_count: i64, target_datatype: Handle, win: Handle,
     ) on MPI_COMM_SELF;
-    fn MPI_Group_from_session_pset(
-        session: Handle, pset_name: Ptr<c_char>, newgroup: Ptr<Handle>,
-    ) on MPI_COMM_SELF;
     fn MPI_Lookup_name(service_name: Ptr<c_char>, info: Handle, port_name: Ptr<c_char>) on MPI_COMM_SELF;
     fn MPI_Open_port(info: Handle, port_name: Ptr<c_char>) on MPI_COMM_SELF;
     fn MPI_Publish_name(service_name: Ptr<c_char>, info: Handle, port_name: Ptr<c_char>) on MPI_COMM_SELF;
@@ -320,24 +317,6 @@ unsupported! {
         origin_addr: Address, origin_count: i64, origin_datatype: Handle, target_rank: c_int,
         target_disp: isize, target_count: i64, target_datatype: Handle, win: Handle, request: Ptr<Handle>,
     ) on MPI_COMM_SELF;
-    fn MPI_Session_attach_buffer(session: Handle, buffer: Address, size: c_int) on MPI_COMM_SELF;
-    fn MPI_Session_attach_buffer_c(session: Handle, buffer: Address, size: i64) on MPI_COMM_SELF;
-    fn MPI_Session_call_errhandler(session: Handle, errorcode: c_int) on MPI_COMM_SELF;
-    fn MPI_Session_create_errhandler(session_errhandler_fn: usize, errhandler: Ptr<Handle>) on MPI_COMM_SELF;
-    fn MPI_Session_detach_buffer(session: Handle, buffer_addr: Address, size: Ptr<c_int>) on MPI_COMM_SELF;
-    fn MPI_Session_detach_buffer_c(session: Handle, buffer_addr: Address, size: Ptr<i64>) on MPI_COMM_SELF;
-    fn MPI_Session_finalize(session: Ptr<Handle>) on MPI_COMM_SELF;
-    fn MPI_Session_flush_buffer(session: Handle) on MPI_COMM_SELF;
-    fn MPI_Session_get_errhandler(session: Handle, errhandler: Ptr<Handle>) on MPI_COMM_SELF;
-    fn MPI_Session_get_info(session: Handle, info_used: Ptr<Handle>) on MPI_COMM_SELF;
-    fn MPI_Session_get_nth_pset(
-        session: Handle, info: Handle, n: c_int, pset_len: Ptr<c_int>, pset_name: Ptr<c_char>,
-    ) on MPI_COMM_SELF;
-    fn MPI_Session_get_num_psets(session: Handle, info: Handle, npset_names: Ptr<c_int>) on MPI_COMM_SELF;
-    fn MPI_Session_get_pset_info(session: Handle, pset_name: Ptr<c_char>, info: Ptr<Handle>) on MPI_COMM_SELF;
-    fn MPI_Session_iflush_buffer(session: Handle, request: Ptr<Handle>) on MPI_COMM_SELF;
-    fn MPI_Session_init(info: Handle, errhandler: Handle, session: Ptr<Handle>) on MPI_COMM_SELF;
-    fn MPI_Session_set_errhandler(session: Handle, errhandler: Handle) on MPI_COMM_SELF;
     fn MPI_Unpublish_name(service_name: Ptr<c_char>, info: Handle, port_name: Ptr<c_char>) on MPI_COMM_SELF;
     fn MPI_Win_allocate(
         size: isize, disp_unit: c_int, info: Handle, comm: Handle, baseptr: Address, win: Ptr<Handle>,

@@ -11,7 +11,7 @@ use aldis_kernel::{Comm, Rank};
 
 use crate::abi::{
     Handle, MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_ERR_COMM, MPI_ERR_NO_MEM, MPI_ERR_TOPOLOGY,
-    MPI_ERRORS_ARE_FATAL,
+    MPI_ERRORS_ARE_FATAL, MPI_SESSION_NULL,
 };
 use crate::fault::CallFault;
 use crate::objects::attributes::{self, Attributes, ObjectKind};
@@ -31,6 +31,8 @@ pub(crate) struct Communicator {
     pub(crate) name: String,
     pub(crate) attributes: Attributes,
     pub(crate) info: Info,
+    /// The session that it is derived from; none of the World Model.
+    session: Handle,
     /// The kernel's communicator is the topology's, if there is one.
     pub(crate) topology: Option<Rc<CommTopology>>,
 }
@@ -38,8 +40,9 @@ pub(crate) struct Communicator {
 impl Communicator {
     fn new(comm: Comm, handler: Handle, name: &str) -> Self {
         let (attributes, info) = (Attributes::new(), Info::new());
-        let is_handler_given = false;
-        Self { comm, handler, is_handler_given, name: name.to_owned(), attributes, info, topology: None }
+        let (is_handler_given, session) = (false, MPI_SESSION_NULL);
+        let name = name.to_owned();
+        Self { comm, handler, is_handler_given, name, attributes, info, session, topology: None }
     }
 }
 
@@ -177,6 +180,7 @@ pub(crate) fn change<R>(handle: Handle, work: impl FnOnce(&mut Communicator) -> 
 pub(crate) fn insert(comm: Comm, parent: Handle) -> Result<Handle, CallFault> {
     let mut data = Communicator::new(comm, handler_of(parent), "");
     data.is_handler_given = is_handler_given(parent);
+    data.session = session_of(parent);
     COMMS
         .borrow_mut()
         .made
@@ -184,10 +188,24 @@ pub(crate) fn insert(comm: Comm, parent: Handle) -> Result<Handle, CallFault> {
         .ok_or_else(|| CallFault::new(MPI_ERR_NO_MEM, "too many communicators"))
 }
 
-/// A handle for a communicator that was made of no other one.
-pub(crate) fn insert_alone(comm: Comm, handler: Handle, info: Info) -> Result<Handle, CallFault> {
+/// The session that a communicator is derived from, `MPI_SESSION_NULL` for one of the World Model.
+pub(crate) fn session_of(handle: Handle) -> Handle {
+    COMMS.borrow().get(handle).map_or(MPI_SESSION_NULL, |data| data.session)
+}
+
+/// A handle for a communicator that was made of no other one, but of groups of a session, or of the
+/// World Model's.
+pub(crate) fn insert_alone(
+    comm: Comm,
+    handler: Handle,
+    info: Info,
+    session: Handle,
+) -> Result<Handle, CallFault> {
     let made = insert(comm, MPI_COMM_SELF)?;
-    change(made, |data| (data.handler, data.is_handler_given, data.info) = (handler, true, info))?;
+    change(made, |data| {
+        (data.handler, data.is_handler_given, data.info) = (handler, true, info);
+        data.session = session;
+    })?;
     Ok(made)
 }
 

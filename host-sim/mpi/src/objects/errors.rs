@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 
 use crate::abi::{
     Handle, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_COMM, MPI_ERR_ERRHANDLER, MPI_ERR_IN_STATUS,
-    MPI_ERR_LASTCODE, MPI_ERR_NO_MEM, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN,
+    MPI_ERR_LASTCODE, MPI_ERR_NO_MEM, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_SUCCESS,
 };
 use crate::fault::CallFault;
 use crate::ffi::callback;
-use crate::objects::communicators;
+use crate::objects::{communicators, sessions};
 use crate::process::handles::{HandleKind, HandleTable};
 use crate::process::{Owned, engine};
 
@@ -75,9 +75,13 @@ pub(crate) fn code_of(fault: &CallFault) -> c_int {
     KEPT.borrow_mut().keep(class, fault.text())
 }
 
-/// Gives a fault of `function` to the error handler of `comm`; the code that the function returns.
+/// Gives a fault of `function` to the error handler of `comm`, which may be a session instead; the
+/// code that the function returns.
 #[cold]
 pub(crate) fn raise(function: &str, comm: Handle, fault: &CallFault) -> c_int {
+    if let Some(handler) = sessions::handler_of(comm) {
+        return raise_to(function, comm, handler, fault);
+    }
     // The handler of a freed one is called for what is left on it, and not for a use of its handle.
     let is_freed = fault.class() == MPI_ERR_COMM && communicators::check(comm).is_err();
     let is_known = !is_freed && communicators::known_handler(comm).is_some();
@@ -86,8 +90,18 @@ pub(crate) fn raise(function: &str, comm: Handle, fault: &CallFault) -> c_int {
     raise_to(function, comm, communicators::handler_of(comm), fault)
 }
 
-/// Gives a fault of `function` on a communicator to an error handler; the code that the function
-/// returns.
+/// Ends a call that has not yet made the object whose error handler is to be called, with the
+/// handler for it.
+pub(crate) fn ended(function: &str, object: Handle, handler: Handle, result: Result<(), CallFault>) -> c_int {
+    match (result, check_handler(handler)) {
+        (Ok(()), _) => MPI_SUCCESS,
+        (Err(fault), Ok(handler)) => raise_to(function, object, handler, &fault),
+        (Err(fault), Err(_)) => raise(function, MPI_COMM_SELF, &fault),
+    }
+}
+
+/// Gives a fault of `function` on a communicator or a session to an error handler; the code that
+/// the function returns.
 #[cold]
 pub(crate) fn raise_to(function: &str, comm: Handle, handler: Handle, fault: &CallFault) -> c_int {
     if is_fatal(handler) && fault.is_consequence() {

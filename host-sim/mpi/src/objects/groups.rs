@@ -10,8 +10,8 @@ use aldis_hal::PeerId;
 use aldis_kernel::{Comparison, Group, GroupPiece};
 
 use crate::abi::{
-    Handle, MPI_CONGRUENT, MPI_ERR_GROUP, MPI_ERR_NO_MEM, MPI_GROUP_EMPTY, MPI_IDENT, MPI_SIMILAR,
-    MPI_UNEQUAL,
+    Handle, MPI_CONGRUENT, MPI_ERR_GROUP, MPI_ERR_NO_MEM, MPI_GROUP_EMPTY, MPI_IDENT, MPI_SESSION_NULL,
+    MPI_SIMILAR, MPI_UNEQUAL,
 };
 use crate::fault::CallFault;
 use crate::process::Owned;
@@ -19,8 +19,15 @@ use crate::process::handles::{HandleKind, HandleTable};
 
 pub(crate) type Processes = Vec<PeerId>;
 
+/// A group of the program's.
+struct KnownGroup {
+    processes: Processes,
+    /// The session that it is derived from; none of the World Model.
+    session: Handle,
+}
+
 // SAFETY: only calls of MPI use it.
-static GROUPS: Owned<RefCell<HandleTable<Processes>>> =
+static GROUPS: Owned<RefCell<HandleTable<KnownGroup>>> =
     unsafe { Owned::new(RefCell::new(HandleTable::new(HandleKind::Group))) };
 
 /// Memory that a group is put together in.
@@ -28,12 +35,18 @@ pub(crate) fn pieces(processes: usize) -> Vec<GroupPiece> {
     vec![GroupPiece::NONE; processes]
 }
 
-/// A new group.
-pub(crate) fn insert(processes: Processes) -> Result<Handle, CallFault> {
+/// A new group, derived from a session, or from none.
+pub(crate) fn insert(processes: Processes, session: Handle) -> Result<Handle, CallFault> {
     if processes.is_empty() {
         return Ok(MPI_GROUP_EMPTY);
     }
-    GROUPS.borrow_mut().insert(processes).ok_or_else(|| CallFault::new(MPI_ERR_NO_MEM, "too many groups"))
+    let made = GROUPS.borrow_mut().insert(KnownGroup { processes, session });
+    made.ok_or_else(|| CallFault::new(MPI_ERR_NO_MEM, "too many groups"))
+}
+
+/// The session that a group is derived from, `MPI_SESSION_NULL` for one of the World Model.
+pub(crate) fn session_of(group: Handle) -> Handle {
+    GROUPS.borrow().get(group).map_or(MPI_SESSION_NULL, |group| group.session)
 }
 
 /// The processes of a group.
@@ -41,7 +54,8 @@ pub(crate) fn processes(group: Handle) -> Result<Processes, CallFault> {
     if group == MPI_GROUP_EMPTY {
         return Ok(Processes::new());
     }
-    GROUPS.borrow().get(group).cloned().ok_or_else(|| CallFault::handle(MPI_ERR_GROUP, "group", group))
+    let known = GROUPS.borrow().get(group).map(|group| group.processes.clone());
+    known.ok_or_else(|| CallFault::handle(MPI_ERR_GROUP, "group", group))
 }
 
 /// Works with a group.

@@ -130,9 +130,19 @@ const SIGNED: ReductionElement =
 const UNSIGNED: ReductionElement =
     if size_of::<c_long>() == 8 { ReductionElement::U64 } else { ReductionElement::U32 };
 
+/// Returns the name of a type that has two: the one to which the standard calls the other a synonym
+/// (MPI 5.0, 3.2.2).
+fn first_name(name: &'static str) -> &'static str {
+    match name {
+        "MPI_LONG_LONG" => "MPI_LONG_LONG_INT",
+        "MPI_C_FLOAT_COMPLEX" => "MPI_C_COMPLEX",
+        name => name,
+    }
+}
+
 macro_rules! named {
     ($($name:ident $form:expr, $element:expr;)*) => {
-        [$(PredefinedType { handle: abi::$name, name: stringify!($name), form: $form, element: $element }),*]
+        [$(PredefinedType { handle: abi::$name, name: first_name(stringify!($name)), form: $form, element: $element }),*]
     };
 }
 

@@ -1,6 +1,7 @@
 //! This module holds `unsafe` code: the one endpoint of the process.
 //!
-//! The process's endpoint, from `MPI_Init` to `MPI_Finalize`.
+//! The process's endpoint, from `MPI_Init` to `MPI_Finalize`, or from the first session until the
+//! process exits.
 //!
 //! Its storage: the job's ranks, 2^20 requests, 4096 communicators, 2^20 derived datatypes with 2
 //! GiB of words, 128 envelopes and 32 blocks of 64 KiB a peer; [mapped](aldis_linux::lazy), so that
@@ -10,7 +11,7 @@
 
 use core::cell::{OnceCell, RefCell};
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::process;
 
 use aldis_hal::{Activity, Operation};
@@ -19,8 +20,9 @@ use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Memory, Request, StorageSizes};
 use aldis_linux::transport::failures;
 use aldis_linux::{HostEndpoint, Job, JoinError, lazy};
+use aldis_sys::process::atexit;
 
-use crate::abi::{Handle, MPI_ERR_INTERN, MPI_ERR_OTHER};
+use crate::abi::{Handle, MPI_ERR_INTERN, MPI_ERR_NO_MEM, MPI_ERR_OTHER};
 use crate::fault::CallFault;
 use crate::ffi::Address;
 use crate::process::Owned;
@@ -91,9 +93,23 @@ static ENGINE: Owned<OnceCell<RefCell<ProcessEngine>>> = unsafe { Owned::new(Onc
 /// A [`ProcessPhase`], for which threads may ask at any time.
 static PHASE: AtomicU8 = AtomicU8::new(ProcessPhase::Before as u8);
 
+/// The phase of the World Model alone: from `MPI_Init` to `MPI_Finalize`, with or without sessions
+/// beside it.
+static WORLD: AtomicU8 = AtomicU8::new(ProcessPhase::Before as u8);
+
 /// Returns the phase of this process.
 pub(crate) fn phase() -> ProcessPhase {
     phase_of(PHASE.load(Ordering::Relaxed))
+}
+
+/// Returns the phase of the World Model.
+pub(crate) fn world_phase() -> ProcessPhase {
+    phase_of(WORLD.load(Ordering::Relaxed))
+}
+
+/// Notes that the World Model begins or ends.
+pub(crate) fn enter_world_phase(phase: ProcessPhase) {
+    WORLD.store(phase as u8, Ordering::Relaxed);
 }
 
 const fn phase_of(number: u8) -> ProcessPhase {
@@ -131,7 +147,7 @@ pub(crate) fn with<R>(work: impl FnOnce(&mut ProcessEngine) -> Result<R, CallFau
 
 const BEFORE: &str = "called before MPI_Init";
 const INSIDE: &str = "called from inside of another call of MPI, such as a reduction function";
-const AFTER: &str = "called after MPI_Finalize";
+const AFTER: &str = "called after MPI_Finalize, or after the last session was finalized";
 
 impl ProcessEngine {
     /// For blocking calls.
@@ -200,14 +216,27 @@ pub(crate) fn message(
     Some(unsafe { scope.request_of(message) })
 }
 
-/// Becomes a rank: world and self of the job.
-pub(crate) fn start() -> Result<[Comm; 2], CallFault> {
+/// Refuses a second `MPI_Init`.
+pub(crate) fn check_world_is_new() -> Result<(), CallFault> {
+    match world_phase() {
+        ProcessPhase::Before => Ok(()),
+        ProcessPhase::Running | ProcessPhase::Aborting => Err(untimely("called a second time")),
+        ProcessPhase::After => Err(untimely(AFTER)),
+    }
+}
+
+/// Becomes a rank: world and self of the job; `None` if the process is one, or has only
+/// [paused](pause).
+pub(crate) fn start() -> Result<Option<[Comm; 2]>, CallFault> {
     match phase() {
         ProcessPhase::Before => {}
-        ProcessPhase::Running | ProcessPhase::Aborting => {
-            return Err(CallFault::new(MPI_ERR_OTHER, "called a second time"));
+        ProcessPhase::Running => return Ok(None),
+        ProcessPhase::Aborting => return Err(untimely("called while the process ends by an error")),
+        ProcessPhase::After if is_paused() => {
+            PHASE.store(ProcessPhase::Running as u8, Ordering::Relaxed);
+            return Ok(None);
         }
-        ProcessPhase::After => return Err(CallFault::new(MPI_ERR_OTHER, AFTER)),
+        ProcessPhase::After => return Err(untimely(AFTER)),
     }
     let joined = Job::join_sized(storage);
     let (job, mut endpoint) = joined.unwrap_or_else(|error| {
@@ -226,7 +255,13 @@ pub(crate) fn start() -> Result<[Comm; 2], CallFault> {
         return Err(CallFault::new(MPI_ERR_INTERN, "there is an engine"));
     }
     PHASE.store(ProcessPhase::Running as u8, Ordering::Relaxed);
-    Ok(comms)
+    Ok(Some(comms))
+}
+
+/// Returns true if the process is still in its job, though nothing of MPI is in use.
+fn is_paused() -> bool {
+    phase() == ProcessPhase::After
+        && ENGINE.get().is_some_and(|engine| engine.try_borrow().is_ok_and(|engine| engine.job.is_some()))
 }
 
 /// Waits until all freed requests are over, but for receives that have met no message.
@@ -241,22 +276,56 @@ pub(crate) fn settle() -> Result<(), CallFault> {
     })
 }
 
-/// Leaves the job: what was sent is delivered, since all ranks have [settled](settle) before any
-/// comes here.
-pub(crate) fn finish() -> Result<(), CallFault> {
-    settle()?;
-    with(|engine| {
+impl ProcessEngine {
+    /// Leaves the job: what was sent is delivered, since this rank has [settled](settle).
+    fn leave(&mut self) -> Result<(), CallFault> {
         // No message is left for these.
-        for mut request in core::mem::take(&mut engine.freed) {
-            engine.scope.cancel(&mut request);
+        for mut request in core::mem::take(&mut self.freed) {
+            self.scope.cancel(&mut request);
         }
-        match engine.job.take() {
-            Some(job) => Ok(job.leave(engine.endpoint())?),
+        match self.job.take() {
+            Some(job) => Ok(job.leave(self.endpoint())?),
             None => Ok(()),
         }
-    })?;
+    }
+}
+
+/// Leaves the job, for good: all ranks have [settled](settle) before any comes here.
+pub(crate) fn finish() -> Result<(), CallFault> {
+    settle()?;
+    with(ProcessEngine::leave)?;
     PHASE.store(ProcessPhase::After as u8, Ordering::Relaxed);
     Ok(())
+}
+
+/// Stops until the next session, or until the process exits, which is when it leaves the job: a
+/// job is joined once, and sessions may come and go (MPI 5.0, 11.3).
+pub(crate) fn pause() -> Result<(), CallFault> {
+    settle()?;
+    PHASE.store(ProcessPhase::After as u8, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The process that has asked for a call at its exit: a fork of it has the request too.
+static LEAVES_AT_EXIT: AtomicU32 = AtomicU32::new(0);
+
+/// Has the process leave the job at its exit, if it is [paused](pause) then.
+pub(crate) fn leave_at_exit() -> Result<(), CallFault> {
+    if LEAVES_AT_EXIT.swap(process::id(), Ordering::Relaxed) != 0 {
+        return Ok(());
+    }
+    atexit(at_exit).map_err(|error| CallFault::new(MPI_ERR_NO_MEM, format!("no call at exit: {error}")))
+}
+
+extern "C" fn at_exit() {
+    let Some(_turn) = threads::turn_at_exit() else { return };
+    if LEAVES_AT_EXIT.load(Ordering::Relaxed) != process::id() || phase() != ProcessPhase::After {
+        return;
+    }
+    if let Some(Ok(mut engine)) = ENGINE.get().map(RefCell::try_borrow_mut) {
+        // The job has been told; nobody is left to be told here.
+        let _ = engine.leave();
+    }
 }
 
 /// Ends the job with a message, said once: by the launcher, or here without one.

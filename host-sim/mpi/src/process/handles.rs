@@ -39,6 +39,7 @@ pub(crate) enum HandleKind {
     Received,
     /// Any send, or collective, that was over as soon as it was started.
     Completed,
+    Session,
 }
 
 /// The handle of an object: its slot in the table of its kind, and that slot's generation.
@@ -119,6 +120,11 @@ impl<T> HandleTable<T> {
         place.1 = Some(object);
         let generation = place.0;
         Some(self.handle(slot, generation))
+    }
+
+    /// Returns true if there is no object.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.len() == self.free.len()
     }
 
     /// All objects.

@@ -9,8 +9,9 @@ use aldis_hal::Platform;
 use aldis_linux::platform::HostPlatform;
 use parking_lot::{Mutex, MutexGuard};
 
-/// True if several threads may be in calls.
-static MANY: AtomicBool = AtomicBool::new(false);
+/// True if several threads may be in calls: also before MPI begins, when any thread may begin a
+/// session (MPI 5.0, 11.3.1) or make info objects and error handlers.
+static MANY: AtomicBool = AtomicBool::new(true);
 
 /// The lock of the thread that may be in the library.
 static TURN: Mutex<()> = Mutex::new(());
@@ -22,9 +23,12 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The program is granted that several threads are in calls at a time.
-pub(crate) fn allow_many() {
-    MANY.store(true, Ordering::Relaxed);
+/// Grants the program that several threads are in calls at a time, or takes its word that none are,
+/// if MPI `begins` by that: parts of a program that have been granted more keep it.
+pub(crate) fn grant(many: bool, begins: bool) {
+    if many || begins {
+        MANY.store(many, Ordering::Relaxed);
+    }
 }
 
 /// Returns true if several threads may be in calls at a time.
@@ -52,6 +56,12 @@ fn come_in() {
         let turn = TURN.lock();
         OWN.set(Some(turn));
     }
+}
+
+/// The turn at the exit of the process, when what belongs to its threads is gone; `None` while
+/// another thread is in a call.
+pub(crate) fn turn_at_exit() -> Option<MutexGuard<'static, ()>> {
+    TURN.try_lock()
 }
 
 impl Drop for Inside {

@@ -1,8 +1,9 @@
 //! This module holds `unsafe` code: state of the process.
 //!
 //! Buffers for buffered sends (MPI 5.0, 3.6): the process's, which is the kernel's, and those of
-//! communicators, whose messages are copied into memory of the library; no more of them at a time
-//! than the program's buffer has room for. An automatic buffer of the process is of that kind.
+//! communicators and sessions, whose messages are copied into memory of the library; no more of
+//! them at a time than the program's buffer has room for. An automatic buffer of the process is of
+//! that kind.
 
 use core::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,11 +15,12 @@ use crate::abi::{
 };
 use crate::fault::CallFault;
 use crate::ffi::Address;
+use crate::objects::communicators;
 use crate::objects::datatypes::ProgramData;
 use crate::process::{Owned, engine};
 use crate::requests::futures;
 
-/// The attached buffer of a communicator.
+/// The attached buffer of a communicator or a session.
 pub(crate) struct AttachedBuffer {
     /// Its address and size as the program gave them; an automatic one has no bounds.
     place: Option<(Address, i64)>,
@@ -80,15 +82,16 @@ pub(crate) fn is_automatic() -> bool {
     OF_COMMUNICATORS.borrow().contains_key(&PROCESS)
 }
 
-/// Sends by the buffer of a communicator, or else by the automatic one of the process, what `start`
-/// starts to send out of a copy; false if there is none.
+/// Sends by the buffer of a communicator, of the session that it is derived from, or else by the
+/// automatic one of the process, what `start` starts to send out of a copy; false if there is none.
 pub(crate) fn send(
     comm: Handle,
     data: &ProgramData,
     start: impl FnOnce(ProgramData) -> Result<Request<'static>, CallFault>,
 ) -> Result<bool, CallFault> {
     let mut all = OF_COMMUNICATORS.borrow_mut();
-    let owner = if all.contains_key(&comm) { comm } else { PROCESS };
+    let owners = [comm, communicators::session_of(comm)];
+    let owner = owners.into_iter().find(|owner| all.contains_key(owner)).unwrap_or(PROCESS);
     let Some(buffer) = all.get_mut(&owner) else { return Ok(false) };
     let room = (data.bytes as i64).saturating_add(MPI_BSEND_OVERHEAD.into());
     if room > buffer.free() || buffer.under_way.len() >= buffer.many {
@@ -127,14 +130,14 @@ pub(crate) fn is_flushed(comm: Handle, end: u64) -> Result<bool, CallFault> {
 /// Waits until all that was sent by the buffer of a communicator has been delivered.
 pub(crate) fn flush_of(comm: Handle) -> Result<(), CallFault> {
     let end = sent(comm);
-    let on = if comm == PROCESS { MPI_COMM_SELF } else { comm };
+    let on = if communicators::check(comm).is_ok() { comm } else { MPI_COMM_SELF };
     futures::complete(on, futures::until(move || is_flushed(comm, end)))
 }
 
 /// Takes its buffer away from a communicator, when all has been delivered.
 pub(crate) fn detach_of(comm: Handle) -> Result<(Address, i64), CallFault> {
     flush_of(comm)?;
-    let none = || CallFault::new(MPI_ERR_BUFFER, "no buffer is attached to this communicator");
+    let none = || CallFault::new(MPI_ERR_BUFFER, "no buffer is attached there");
     let buffer = OF_COMMUNICATORS.borrow_mut().remove(&comm).ok_or_else(none)?;
     Ok(buffer.place.unwrap_or((Address::of(MPI_BUFFER_AUTOMATIC), 0)))
 }

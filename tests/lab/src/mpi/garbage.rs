@@ -143,6 +143,7 @@ fn argument(function: &str, parameter: &str) -> Argument {
         "MPI_Comm" => communicator(function),
         "MPI_Datatype" if is_array => datatypes(function, name),
         "MPI_Datatype" => datatype(function, name),
+        "MPI_Session" => session(function),
         "MPI_Group" => handle("group", "MPI_Group", "MPI_GROUP_NULL", "MPI_ERR_GROUP"),
         "MPI_Op" => operation(function),
         "MPI_Info" => info(function),
@@ -153,7 +154,9 @@ fn argument(function: &str, parameter: &str) -> Argument {
         "MPI_Request" => request(function),
         "MPI_Message" => handle("message", "MPI_Message", "MPI_MESSAGE_NULL", "MPI_ERR_REQUEST"),
         "MPI_Comm*" | "MPI_Datatype*" | "MPI_Group*" | "MPI_Op*" | "MPI_Info*" | "MPI_Errhandler*"
-        | "MPI_Request*" | "MPI_Message*" => place_of_handle(function, kind.trim_end_matches('*'), name),
+        | "MPI_Request*" | "MPI_Message*" | "MPI_Session*" => {
+            place_of_handle(function, kind.trim_end_matches('*'), name)
+        }
         "MPI_Status*" => status(function),
         "int" | "MPI_Count" | "MPI_Aint" if is_array => numbers(function, kind, name),
         "int" | "MPI_Count" | "MPI_Aint" => number(function, kind, name),
@@ -198,6 +201,15 @@ fn communicator(function: &str) -> Argument {
         _ if function == "Comm_get_name" => without(argument, "null"),
         _ => argument,
     }
+}
+
+fn session(function: &str) -> Argument {
+    let good = match function {
+        _ if function.starts_with("Session_detach") => "buffered_session",
+        _ if function.starts_with("Session_attach") || function.starts_with("Session_set") => "own_session",
+        _ => "session",
+    };
+    handle(good, "MPI_Session", "MPI_SESSION_NULL", "MPI_ERR_SESSION")
 }
 
 /// Functions that move data, for which a datatype is to be committed.
@@ -293,6 +305,7 @@ fn place_of_handle(function: &str, kind: &str, name: &str) -> Argument {
     let (good, null, classes) = match (function, name) {
         ("Comm_free" | "Comm_disconnect", _) => ("own", "MPI_COMM_NULL", "MPI_ERR_COMM"),
         ("Type_free" | "Type_commit", _) => ("own_type", "MPI_DATATYPE_NULL", "MPI_ERR_TYPE"),
+        ("Session_finalize", _) => ("own_session", "MPI_SESSION_NULL", "MPI_ERR_SESSION"),
         ("Group_free", _) => ("own_group", "MPI_GROUP_NULL", "MPI_ERR_GROUP"),
         ("Op_free", _) => ("own_op", "MPI_OP_NULL", "MPI_ERR_OP"),
         ("Info_free", _) => ("own_info", "MPI_INFO_NULL", "MPI_ERR_INFO"),
@@ -361,6 +374,12 @@ fn text(function: &str, name: &str) -> Argument {
             Argument::new("room").no_null("MPI_ERR_ARG, MPI_ERR_INFO_VALUE")
         }
         ("Comm_get_name" | "Type_get_name", _) => Argument::new("room").no_null("MPI_ERR_ARG"),
+        ("Session_get_nth_pset", _) => Argument::new("room").no_null("MPI_ERR_ARG"),
+        (_, "pset_name") => Argument::new("\"mpi://SELF\"").no_null("MPI_ERR_ARG").bad(
+            "\"text\"",
+            "none that there is",
+            "MPI_ERR_ARG",
+        ),
         ("Info_create_env", _) => Argument::new("NULL"),
         _ => Argument::new("\"text\"").no_null("MPI_ERR_ARG"),
     }
@@ -374,9 +393,7 @@ fn memory(function: &str, name: &str) -> Argument {
         // The first rank of an exclusive scan has no result.
         (_, "recvbuf") if function.contains("xscan") => Argument::new("out").no_null("ANY"),
         (_, "baseptr" | "buffer_addr") => Argument::new("&pointer").no_null("MPI_ERR_ARG, MPI_ERR_BUFFER"),
-        ("Buffer_attach" | "Buffer_attach_c" | "Comm_attach_buffer" | "Comm_attach_buffer_c", _) => {
-            buffer("own_buffer")
-        }
+        _ if function.contains("ttach") => buffer("own_buffer"),
         (_, "inbuf") if function.starts_with("Unpack") => buffer("packed"),
         (_, "outbuf") if function.starts_with("Pack") => buffer("room"),
         ("Abi_set_fortran_booleans", "logical_true") => buffer("&(int){1}"),
@@ -393,6 +410,7 @@ fn called_back(function: &str, kind: &str) -> Argument {
             Argument::new(if function.ends_with("_c") { "add_c" } else { "add" })
                 .no_null("MPI_ERR_ARG, MPI_ERR_OP")
         }
+        "MPI_Session_errhandler_function*" => Argument::new("hear_session").no_null("MPI_ERR_ARG"),
         "MPI_Comm_errhandler_function*" => Argument::new("hear").no_null("MPI_ERR_ARG"),
         "MPI_Comm_copy_attr_function*" => Argument::new("MPI_COMM_NULL_COPY_FN"),
         "MPI_Comm_delete_attr_function*" => Argument::new("MPI_COMM_NULL_DELETE_FN"),

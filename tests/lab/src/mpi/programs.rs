@@ -37,6 +37,7 @@ const PROGRAMS: &[(&str, &[u32], &[&str])] = &[
     ("cancelled", &[2, 3, 4], &["shm", "tcp"]),
     ("groups", &[1, 2, 3, 4], &["shm", "tcp"]),
     ("making", &[1, 2, 3, 5], &["shm", "tcp"]),
+    ("sessions", &[1, 2, 3, 4], &["shm", "tcp"]),
     ("threads", &[1, 2, 4], &["shm", "tcp"]),
     ("flood", &[2], &["shm", "tcp"]),
     ("pingpong", &[2], &["shm", "tcp"]),

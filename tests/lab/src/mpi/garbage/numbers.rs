@@ -83,6 +83,11 @@ fn number_of_topologies(function: &str, kind: &str, name: &str) -> Argument {
         ("Graph_create" | "Graph_map", "nnodes") => Argument::new("1")
             .bad("-1", "negative", "MPI_ERR_ARG, MPI_ERR_COUNT, MPI_ERR_TOPOLOGY")
             .bad("2", "more than ranks", "MPI_ERR_ARG, MPI_ERR_TOPOLOGY, MPI_ERR_COMM"),
+        ("Session_get_nth_pset", "n") => Argument::new("0").bad("-1", "negative", "MPI_ERR_ARG").bad(
+            "99",
+            "beyond the last",
+            "MPI_ERR_ARG",
+        ),
         ("Info_get_nthkey", "n") => Argument::new("0")
             .bad("-1", "negative", "MPI_ERR_ARG, MPI_ERR_INFO_NOKEY")
             .bad("99", "beyond the last", "MPI_ERR_ARG, MPI_ERR_INFO_NOKEY"),
@@ -287,6 +292,7 @@ pub(super) fn place_of_number(function: &str, kind: &str, name: &str) -> Argumen
             Argument::new("MPI_UNWEIGHTED").bad("(int[]){-1}", "negative", null)
         }
         (_, "sourceweights" | "destweights") => Argument::new("numbers"),
+        ("Session_get_nth_pset", "pset_len") => Argument::new("&(int){32}").no_null(null),
         ("Info_get_string", "buflen") => Argument::new("&(int){32}").no_null(null),
         _ => Argument::new(match kind {
             "int" => "&number",
