@@ -16,7 +16,7 @@ use crate::layout::{Block, Layout};
 use crate::op::{Element, Kernel};
 use crate::route::StartMode;
 use crate::schedule::{Algorithm, Schedule, divide};
-use crate::select::slots::slot_elements;
+use crate::select::slots::is_told_in_slots;
 use crate::select::{Call, CallSpec, Choice, Options};
 use crate::shared::{self, GivenBlocks, Portions, Task};
 
@@ -70,12 +70,7 @@ pub(crate) struct Division<'m> {
 impl<'m> Division<'m> {
     /// Returns this division without the blocks that stand in slots, where blocks are listed.
     fn without_short(self, element_bytes: u32) -> Self {
-        match self.layout {
-            Layout::Listed(blocks) => {
-                Self { layout: Layout::Longer(blocks, slot_elements(element_bytes)), ..self }
-            }
-            _ => self,
-        }
+        Self { layout: self.layout.without_short(element_bytes), ..self }
     }
 
     /// Returns the elements of the longest of so many blocks.
@@ -240,6 +235,9 @@ impl<'m> BlockCall<'m> {
         let is_copied_once = mode.is_persistent() && matches!(self.given.layout, Layout::Twin);
         let refusal = is_copied_once.then_some(Cause::Unsupported);
         let planned = self.planned(comm).in_mode(mode).refused_if(refusal);
+        if T::HAS_CONTROL_SLOTS && mode == StartMode::Waited && is_told_in_slots(self.call.operation) {
+            return Collective::begin_told_in_slots(scope, comm, planned, self.lent());
+        }
         Collective::begin(scope, comm, planned, self.lent())
     }
 
@@ -358,7 +356,7 @@ impl<'m> BlockCall<'m> {
                 None
             }
             // Others may have messages for the root.
-            Ok(()) if is_gatherv => Some(skip(ep.endpoint(), comm)),
+            done if is_gatherv => Some(skip(ep.endpoint(), comm).and(done)),
             done => Some(done),
         }
     }

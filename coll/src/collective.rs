@@ -56,6 +56,7 @@ use crate::tag;
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Failed, Lent, LentMut, Scope, Tag};
+use control_slots::FollowingMessages;
 pub use control_slots::{SlotCollective, SlotDone, Started};
 pub use input::Input;
 use lane::{LaneStage, Lanes, Messages, SegmentLane, no_messages};
@@ -116,6 +117,7 @@ impl BlockMemory<'_> {
 }
 
 /// The memory that a collective works on.
+#[derive(Clone, Copy)]
 pub(crate) struct CollectiveMemory<'scope> {
     pub(crate) data: LentMut<'scope>,
     pub(crate) scratch: LentMut<'scope>,
@@ -306,6 +308,8 @@ pub struct Collective<'scope> {
     messages: [Messages<'scope>; LANES],
     /// The progress by control slots, if it is carried out by them.
     flat: Option<SlotCollective<'scope>>,
+    /// The messages that follow, if only control slots say whether there are any.
+    following: Option<FollowingMessages>,
     watch: Watch,
 }
 
@@ -357,6 +361,7 @@ impl<'scope> Collective<'scope> {
             moved: false,
             messages: no_messages(),
             flat: None,
+            following: None,
             watch: Watch::default(),
         }
     }

@@ -15,6 +15,7 @@ use aldis_kernel::{
 };
 
 use crate::schedule::{Buffer, Instance, Span, divide};
+use crate::select::slots::slot_elements;
 
 /// A block of a buffer, in elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -118,6 +119,14 @@ impl Layout<'_> {
             }
             // Where they lie is looked at with the table of types at hand.
             Self::Typed(_) => Ok(1),
+        }
+    }
+
+    /// Returns this division without the blocks that stand in slots, where blocks are listed.
+    pub(crate) fn without_short(self, element_bytes: u32) -> Self {
+        match self {
+            Self::Listed(blocks) => Self::Longer(blocks, slot_elements(element_bytes)),
+            _ => self,
         }
     }
 

@@ -86,12 +86,11 @@ pub enum StartMode {
     /// which it goes on.
     Driven,
     /// At once, and every rank waits for it as soon as it has started it: it takes the path of the
-    /// blocking call, by control slots where that does. A call on blocks does so if every rank
-    /// knows all their lengths - they are of one length, or those of an allgather or of a
-    /// reduce-scatter - and so does one among neighbours in a grid; else it takes messages, as do
-    /// calls over two groups, and so no rank may
-    /// [`run`](crate::BlockCall::run) it instead. A rank that
-    /// starts it can drive what else is under way while it waits, as a blocking call does not.
+    /// blocking call, by control slots where that does, and messages where these say that blocks
+    /// are longer. Calls over two groups, and those among neighbours that are in no grid or have
+    /// blocks of unlike lengths, take messages, and so no rank may
+    /// [`run`](crate::NeighborCall::run) one instead. A rank that starts it can drive what else is
+    /// under way while it waits, as a blocking call does not.
     Waited,
     /// When [`Collective::start`](crate::Collective::start) is called, any number of times.
     Persistent,
@@ -296,11 +295,11 @@ impl RouteQuery {
     ) -> Option<StartedRole<'m>> {
         use Operation::{Allgather, Allgatherv, Allreduce, Alltoall, Barrier, Bcast, Exscan, Gather};
         use Operation::{Reduce, ReduceScatter, ReduceScatterBlock, Scan, Scatter};
-        let is_driven = self.beginning.is_driven()?;
+        self.beginning.is_driven()?;
         if !F::HAS_CONTROL_SLOTS {
             return None;
         }
-        let CallSpec { call, root, kernel, candidates } = self.spec;
+        let CallSpec { call, root, kernel, .. } = self.spec;
         let task = |bytes| Task::new(&call, root, kernel, comm.rank().0).with_bytes(bytes);
         let role = match (call.operation, data) {
             (Scan | Exscan, SlotData::Stretch(bytes)) if !slots::stands_in_control_slots(&call) => {
@@ -318,6 +317,33 @@ impl RouteQuery {
             }
             _ => return None,
         };
+        self.if_served(facts, comm, role)
+    }
+
+    /// Returns the role in control slots of a call that is waited for, of which only these say
+    /// whether they hold all blocks: messages may follow.
+    pub(crate) fn told_role<'m, F: RouteFacts>(
+        &self,
+        facts: &mut F,
+        comm: &Comm,
+        data: SlotData<'m>,
+    ) -> Option<StartedRole<'m>> {
+        let SlotData::Blocks(bytes, layout, given) = data else { return None };
+        let CallSpec { call, root, kernel, .. } = self.spec;
+        let task = Task::new(&call, root, kernel, comm.rank().0).with_bytes(bytes);
+        let role = StartedRole::Blocks(Portions::new(&call, task, layout, given));
+        self.if_served(facts, comm, role)
+    }
+
+    /// Returns a role in control slots, if the communicator's carry the call out.
+    #[inline(always)]
+    fn if_served<'m, F: RouteFacts>(
+        &self,
+        facts: &mut F,
+        comm: &Comm,
+        role: StartedRole<'m>,
+    ) -> Option<StartedRole<'m>> {
+        let (CallSpec { call, candidates, .. }, is_driven) = (self.spec, self.beginning.is_driven()?);
         if !self.options.tries_slots(facts.tuning_of(comm), &call, candidates) {
             return None;
         }

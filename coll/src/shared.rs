@@ -18,11 +18,11 @@
 //! | more, blocks and scans of two | segments of what the other takes | the other's |
 //! | more, blocks for all of <= 8 ranks | segments of what the others take | the others' |
 //!
-//! **Blocks and scans** are for blocking calls whose blocks stand in slots, or two ranks pass in
-//! chunks. Where a rank does not know what others give - blocks of unlike lengths - it writes its
-//! slot in any case; one that says that it gives more than a slot holds sends all to messages,
-//! unless there are but two and the other does so too. So does one that gives elements of
-//! datatypes, at once.
+//! **Blocks and scans** are for calls that block, or are waited for as soon as they are started,
+//! whose blocks stand in slots, or two ranks pass in chunks. Where a rank does not know what others
+//! give - blocks of unlike lengths - it writes its slot in any case; one that says that it gives
+//! more than a slot holds sends all to messages, unless there are but two and the other does so
+//! too. So does one that gives elements of datatypes, at once.
 //!
 //! **Segments.** More than a chunk is cut into segments of at most that; ranks that write are ahead
 //! of those who read by a few, so that both copy at a time. An allreduce is a reduce-scatter and an
@@ -93,14 +93,14 @@ const STEPS_A_CALL: u32 = 8;
 /// A witness that control slots are there. Where words have 32 bits there is no value of this type,
 /// and so no code.
 #[cfg(target_pointer_width = "64")]
-type Here = ();
+pub(crate) type Here = ();
 #[cfg(not(target_pointer_width = "64"))]
-type Here = core::convert::Infallible;
+pub(crate) type Here = core::convert::Infallible;
 
 #[cfg(target_pointer_width = "64")]
-const HERE: Option<Here> = Some(());
+pub(crate) const HERE: Option<Here> = Some(());
 #[cfg(not(target_pointer_width = "64"))]
-const HERE: Option<Here> = None;
+pub(crate) const HERE: Option<Here> = None;
 
 /// A collective by control slots, as one rank sees it.
 #[derive(Clone, Copy)]

@@ -2,15 +2,17 @@
 
 use core::fmt;
 
-use aldis_kernel::hal::{Activity, Cause, Platform, Transport};
+use aldis_kernel::hal::{Activity, Cause, Operation, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
-use aldis_kernel::{Comm, Error, LentMut, Scope, Tag};
+use aldis_kernel::{Comm, Error, Failed, LentMut, Scope, Tag};
 
 use super::lane::LaneStage;
-use super::{BlockMemory, Collective, CollectiveMemory, LentBlocks, POLL_BUDGET, Peers, Progress, Ready};
+use super::{BlockMemory, CallMemory, Collective, CollectiveMemory, LentBlocks, Planned};
+use super::{POLL_BUDGET, Peers, Progress, Ready};
+use crate::route::{Beginning, SlotData};
 use crate::schedule::{Instance, divide};
 use crate::select::Plan;
-use crate::shared::{self, CROWDED, CallOutcome, FlatCollective, Role, StartedRole, Task};
+use crate::shared::{self, CROWDED, CallOutcome, FlatCollective, HERE, Here, Role, StartedRole, Task};
 use crate::tag;
 
 /// A call that was begun, and how it goes on.
@@ -121,15 +123,25 @@ impl<'scope> SlotCollective<'scope> {
         data: LentMut<'scope>,
         role: StartedRole<'scope>,
     ) -> Result<Self, Error> {
-        let operation = role.task().operation;
-        let begun =
-            FlatCollective::begin(scope, comm, role).and_then(|begun| begun.ok_or(Cause::Unsupported));
-        let flat = begun.map_err(|cause| Error::new(operation, cause))?.started();
-        let mut this = Self { comm: *comm, data, flat, failure: None };
+        let mut this = Self::before_turns(scope, comm, data, role)?;
         match this.turn(scope, 1) {
             CallOutcome::Failed(cause, rank) => Err(this.error(cause, rank)),
             _ => Ok(this),
         }
+    }
+
+    /// Starts it, before its first turn.
+    fn before_turns<T: Transport, P: Platform>(
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
+        data: LentMut<'scope>,
+        role: StartedRole<'scope>,
+    ) -> Result<Self, Error> {
+        let operation = role.task().operation;
+        let begun =
+            FlatCollective::begin(scope, comm, role).and_then(|begun| begun.ok_or(Cause::Unsupported));
+        let flat = begun.map_err(|cause| Error::new(operation, cause))?.started();
+        Ok(Self { comm: *comm, data, flat, failure: None })
     }
 
     /// Drives it as far as it goes without waiting; whether it is complete. The endpoint is polled
@@ -202,6 +214,11 @@ impl<'scope> SlotCollective<'scope> {
         self.flat.is_over() && self.failure.is_none()
     }
 
+    /// Returns true if a slot did not hold all that a rank gives.
+    fn is_long(&self) -> bool {
+        self.flat.role().is_long()
+    }
+
     /// Takes a turn with so many looks, unless it has failed.
     #[inline]
     fn turn<T: Transport, P: Platform>(
@@ -214,7 +231,9 @@ impl<'scope> SlotCollective<'scope> {
         }
         let turn = match self.flat.turn_of(scope, &self.comm, self.data, looks) {
             // What every rank knows to stand in slots does.
-            CallOutcome::Over if self.flat.role().is_long() => CallOutcome::from(Cause::Incompatible),
+            CallOutcome::Over if self.is_long() && !self.flat.role().is_told_in_slots() => {
+                CallOutcome::from(Cause::Incompatible)
+            }
             turn => turn,
         };
         if let CallOutcome::Failed(cause, rank) = turn {
@@ -242,20 +261,123 @@ impl fmt::Debug for SlotCollective<'_> {
     }
 }
 
+/// The messages that follow a call of which only control slots say whether they hold all.
+pub(super) struct FollowingMessages {
+    planned: Planned,
+    _here: Here,
+}
+
 impl<'scope> Collective<'scope> {
+    /// Begins a call that is waited for, of which only control slots say whether they hold all that
+    /// ranks give. Its messages, if any follow, are numbered as those of a blocking call: after the
+    /// slots.
+    #[inline(never)]
+    pub(crate) fn begin_told_in_slots<T: Transport, P: Platform>(
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: &Comm,
+        planned: Planned,
+        mut lent: CallMemory<'scope>,
+    ) -> Result<Started<'scope>, Error> {
+        let role = match planned.settled {
+            None => planned.query.told_role(scope, comm, lent.in_slots()),
+            Some(_) => None,
+        };
+        let Some(role) = role else { return Self::begin(scope, comm, planned, lent) };
+        let memory = CollectiveMemory::new(scope, &planned, lent);
+        // What was begun is given up with the scope.
+        scope.go_on_by_control_slots();
+        let flat = SlotCollective::before_turns(scope, comm, memory.data, role)?;
+        let following = HERE.map(|_here| FollowingMessages { planned, _here });
+        let mut begun = Self { following, ..Self::around(memory, flat)? };
+        begun.set_stage(LaneStage::Post(0));
+        match begun.advance_in_slots(scope, 1) {
+            Progress::Failed => Err(begun.error),
+            _ => Ok(Started::ByMessages(begun)),
+        }
+    }
+
+    /// Ends the part by control slots, which have been read: the last one, unless they say that
+    /// messages follow.
+    #[inline]
+    fn settle_slots<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+    ) -> Progress {
+        let Some(following) = self.following.take() else {
+            self.set_stage(LaneStage::Done);
+            return Progress::Done;
+        };
+        match self.follow_slots(scope, following) {
+            Ok(()) if self.is_complete() => Progress::Done,
+            Ok(()) => Progress::Waiting,
+            Err(Failed) => {
+                (self.error, self.flat) = (*scope.failure(), None);
+                self.set_stage(LaneStage::Failed);
+                Progress::Failed
+            }
+        }
+    }
+
+    /// Advances to the number of the call after this one, which had no message on this rank: others
+    /// may have had some for the root of a gather.
+    fn skip_messages<T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        comm: Comm,
+    ) -> Result<(), Cause> {
+        match self.operation() {
+            Operation::Gatherv => scope.collective_number(&comm).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Begins the messages that follow, if control slots say that blocks are longer.
+    #[inline(never)]
+    fn follow_slots<T: Transport, P: Platform>(
+        &mut self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        following: FollowingMessages,
+    ) -> Result<(), Failed> {
+        let (mut planned, operation) = (following.planned, self.operation());
+        let Some(flat) = &self.flat else { return Ok(()) };
+        let comm = flat.comm;
+        if !flat.is_long() {
+            self.set_stage(LaneStage::Done);
+            let skipped = self.skip_messages(scope, comm);
+            return skipped.map_err(|cause| scope.keep_failure(&Error::new(operation, cause).on(&comm)));
+        }
+        let mut memory = self.memory;
+        if operation == Operation::Gatherv {
+            memory.blocks.layouts[0] = memory.blocks.layouts[0].without_short(memory.element_bytes);
+        }
+        planned.query.beginning = Beginning::Declined;
+        let plan = planned.query.route(scope, &comm, SlotData::Untold).messages();
+        let ready = planned.ready(scope, &comm, plan, &memory)?;
+        *self = Self::new(&comm, ready, operation, memory);
+        let launched = self.launch(scope);
+        self.moved = true;
+        launched
+    }
+
     /// Wraps one that goes by control slots.
     #[cold]
     fn in_slots<T: Transport, P: Platform>(
         scope: &mut Scope<'scope, '_, '_, T, P>,
         flat: SlotCollective<'scope>,
     ) -> Result<Self, Error> {
-        let Task { operation, rank, size, root, element_bytes, kernel, .. } = *flat.flat.role().task();
-        let refused = |cause| Error::new(operation, cause);
-        let algorithm = shared::algorithm(operation).ok_or(Cause::Unsupported).map_err(refused)?;
+        let Task { element_bytes, kernel, .. } = *flat.flat.role().task();
         let (data, scratch) = (flat.data, scope.lend::<u8>(&mut []));
         let blocks = LentBlocks::new(scope, BlockMemory::NONE);
-        let memory = CollectiveMemory { data, scratch, blocks, element_bytes, kernel };
-        let count = divide(data.len(), element_bytes as usize).0;
+        Self::around(CollectiveMemory { data, scratch, blocks, element_bytes, kernel }, flat)
+    }
+
+    /// Wraps one that goes by control slots on this memory.
+    #[cold]
+    fn around(memory: CollectiveMemory<'scope>, flat: SlotCollective<'scope>) -> Result<Self, Error> {
+        let Task { operation, rank, size, root, element_bytes, .. } = *flat.flat.role().task();
+        let refused = |cause| Error::new(operation, cause);
+        let algorithm = shared::algorithm(operation).ok_or(Cause::Unsupported).map_err(refused)?;
+        let count = divide(memory.data.len(), element_bytes as usize).0;
         let whole = Instance::new(rank, size, root, count).map_err(refused)?;
         let plan = Plan::in_turn(algorithm, count);
         let ready = Ready { whole, plan, tag: Tag(0), peers: Peers::Ranks };
@@ -337,8 +459,7 @@ impl<'scope> Collective<'scope> {
         match flat.turn(scope, looks) {
             CallOutcome::Over => {
                 self.moved |= !self.lanes.are_done();
-                self.set_stage(LaneStage::Done);
-                return Progress::Done;
+                return self.settle_slots(scope);
             }
             CallOutcome::Moved => self.moved = true,
             CallOutcome::Missing(_) => {}
@@ -347,8 +468,13 @@ impl<'scope> Collective<'scope> {
                 return Progress::Starved;
             }
             CallOutcome::Failed(cause, rank) => {
+                let comm = flat.comm;
                 self.error = flat.error(cause, rank);
                 self.set_stage(LaneStage::Failed);
+                if self.following.take().is_some() {
+                    // Its error is told in any case.
+                    let _ = self.skip_messages(scope, comm);
+                }
                 return Progress::Failed;
             }
         }

@@ -48,6 +48,12 @@ pub(crate) const fn is_in_control_slots(operation: Operation) -> bool {
     on_blocks(operation) || is_among_neighbors(operation) || matches!(operation, Scan | Exscan)
 }
 
+/// Returns true for an operation in which no rank knows how long all blocks are: slots say so.
+pub(crate) const fn is_told_in_slots(operation: Operation) -> bool {
+    use Operation::{Alltoallv, Alltoallw, Gatherv, Scatterv};
+    matches!(operation, Gatherv | Scatterv | Alltoallv | Alltoallw)
+}
+
 /// Returns true if what each rank gives in such a call stands in a slot. Where lengths are unlike
 /// and no rank knows them all, that is only seen there.
 pub(crate) const fn stands_in_control_slots(call: &Call) -> bool {

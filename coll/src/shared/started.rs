@@ -7,6 +7,7 @@ use aldis_kernel::{ControlSlots, NotReady};
 use super::chunks::ChunkRun;
 use super::drive::serves;
 use super::{Contributions, NeighborExchange, Portions, Role, Stopped, Task};
+use crate::select::slots;
 
 /// Bytes of the longest block that is written ahead: what is longer the other rank copies once,
 /// from where it stands.
@@ -26,7 +27,7 @@ impl<'m> StartedRole<'m> {
     /// Returns the role in a call that slots of this shape hold, or two ranks pass in chunks: in as
     /// many as there are, if it goes on while the ranks do other things. `None` if it is for
     /// messages, or more is to be asked.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn if_served(self, shape: &ControlSlotsShape, is_driven: bool) -> Option<Self> {
         let is_for_mode = !is_driven || !self.passes_chunks() || self.writes_ahead(shape);
         (is_for_mode && serves(shape, &self)).then_some(self)
@@ -51,6 +52,13 @@ impl<'m> StartedRole<'m> {
             Self::Neighbors(exchange) => of_bytes(exchange.task().bytes),
         };
         positions.is_some_and(|positions| positions <= shape.chunks)
+    }
+
+    /// Returns true if no rank knows that slots hold all before it has read them: messages may
+    /// follow.
+    #[inline]
+    pub(crate) fn is_told_in_slots(&self) -> bool {
+        slots::is_told_in_slots(self.task().operation)
     }
 
     /// Returns true if a slot did not hold all that a rank gives, so that messages were to follow.
@@ -98,7 +106,7 @@ impl Role for StartedRole<'_> {
         by_kind!(self, role => role.note())
     }
 
-    #[inline]
+    #[inline(always)]
     fn give(&self, slots: &mut ControlSlots<'_>, number: u32, data: &[u8]) -> Result<(), NotReady> {
         by_kind!(self, role => role.give(slots, number, data))
     }

@@ -5,8 +5,8 @@ use aldis_coll::layout::Block;
 use aldis_coll::op::{Kernel, Sum};
 use aldis_coll::{
     BlockCall, ContiguousCall, InputBlocks, StartMode, allgather, allgather_from, allgatherv, allreduce,
-    alltoall, bcast, exscan, gather, gatherv, reduce_scatter, reduce_scatter_block, scan, scatter, scatterv,
-    wait_all, wait_for,
+    alltoall, alltoallv, alltoallv_in_place, alltoallw, bcast, exscan, gather, gatherv, reduce_scatter,
+    reduce_scatter_block, scan, scatter, scatterv, wait_all, wait_for,
 };
 use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Rank};
@@ -159,10 +159,121 @@ fn call_all<T: Transport, P: Platform>(
     case.stretch(endpoint, world, bcast(&mut part, Rank(root)))
 }
 
-/// Blocks that not every rank knows the lengths of take messages in every mode, also on ranks that
-/// have but their own.
+/// Calls of whose blocks no rank knows all lengths: some have no element, some stand in slots, and
+/// some do not, so that messages follow on ranks that learn of it in the slots alone.
 #[test]
-fn blocks_that_only_the_root_lists_are_waited_for_by_messages() {
+fn a_call_on_blocks_of_unknown_lengths_that_is_waited_for_meets_one_that_blocks() {
+    for size in 1..=4 {
+        for len in [0, 40, 1030, 3000, 20_000] {
+            run(size, |endpoint| {
+                let (world, me) = (endpoint.world(), endpoint.world().rank().0);
+                for turn in 0..4 {
+                    let case = CallCase { is_started: (me + turn) % 3 != 0, root: turn % size, len };
+                    call_listed(endpoint, &world, case, turn).unwrap();
+                    call_all(endpoint, &world, CallCase { len: 1, ..case }).unwrap();
+                }
+            });
+        }
+    }
+}
+
+/// The elements that `from` gives to `to`.
+fn listed_len(from: u32, to: u32, len: usize, turn: u32) -> usize {
+    [0, 2, len, len / 2 + 1][(from * 3 + to + turn) as usize % 4]
+}
+
+/// Blocks of these lengths, with an element between any two, and the elements from the first to the
+/// last.
+fn listed(lens: impl Iterator<Item = usize>) -> (Vec<Block>, usize) {
+    let mut end = 0;
+    let block = |len: usize| {
+        let block = Block { start: end, len };
+        end += len + 1;
+        block
+    };
+    (lens.map(block).collect(), end)
+}
+
+fn call_listed<T: Transport, P: Platform>(
+    endpoint: &mut Endpoint<'_, T, P>,
+    world: &Comm,
+    case: CallCase,
+    turn: u32,
+) -> Result<(), Error> {
+    let CallCase { root, len, .. } = case;
+    let (me, ranks) = (world.rank().0, 0..world.size());
+    let is_root = me == root;
+    let len_of = |from, to| listed_len(from, to, len, turn);
+    let filled = |blocks: &[Block], elements: usize, ends: fn(u32, u32) -> (u32, u32)| {
+        let mut all = vec![7; elements];
+        for (rank, at) in (0..).zip(blocks) {
+            let (from, to) = ends(me, rank);
+            all[at.start..][..at.len].copy_from_slice(&block(from, to, at.len));
+        }
+        all
+    };
+    let (blocks, elements) = listed(ranks.clone().map(|from| len_of(from, root)));
+    let own = blocks[me as usize];
+    let mut data = block(me, root, own.len);
+    if is_root {
+        data = vec![7; elements];
+        data[own.start..][..own.len].copy_from_slice(&block(me, root, own.len));
+    }
+    case.blocks(endpoint, world, gatherv(&mut data, &blocks, Rank(root)))?;
+    assert!(!is_root || data == filled(&blocks, elements, |me, rank| (rank, me)), "gatherv");
+    let (blocks, elements) = listed(ranks.clone().map(|to| len_of(root, to)));
+    let own = blocks[me as usize];
+    let given = if is_root { filled(&blocks, elements, |me, rank| (me, rank)) } else { vec![0; own.len] };
+    let mut data = given.clone();
+    case.blocks(endpoint, world, scatterv(&mut data, &blocks, Rank(root)))?;
+    assert!(if is_root { data == given } else { data == block(root, me, own.len) }, "scatterv");
+    let (from, elements) = listed(ranks.clone().map(|to| len_of(me, to)));
+    let given = filled(&from, elements, |me, rank| (me, rank));
+    let (into, elements) = listed(ranks.clone().map(|from| len_of(from, me)));
+    let (taken, mut data) = (filled(&into, elements, |me, rank| (rank, me)), vec![7; elements]);
+    case.blocks(endpoint, world, alltoallv(&given, &from, &mut data, &into))?;
+    assert!(data == taken, "alltoallv");
+    data.fill(7);
+    let in_bytes = |blocks: &[Block]| -> Vec<Block> {
+        blocks.iter().map(|block| Block { start: 8 * block.start, len: 8 * block.len }).collect()
+    };
+    let (from, into) = (in_bytes(&from), in_bytes(&into));
+    case.blocks(endpoint, world, alltoallw(given.as_bytes(), &from, data.as_mut_bytes(), &into))?;
+    assert!(data == taken, "alltoallw");
+    // In place, both give as much.
+    let (blocks, elements) = listed(ranks.map(|rank| len_of(me.min(rank), me.max(rank))));
+    let mut data = filled(&blocks, elements, |me, rank| (me, rank));
+    case.blocks(endpoint, world, alltoallv_in_place(&mut data, &blocks, &mut [0; 100]))?;
+    assert!(data == filled(&blocks, elements, |me, rank| (rank, me)), "alltoallv in place");
+    Ok(())
+}
+
+/// A block that is not as long as its taker has it is told there, whichever way the ranks call, and
+/// the next calls meet.
+#[test]
+fn a_block_of_another_length_than_known_is_told_however_the_call_begins() {
+    run(3, |endpoint| {
+        let (world, me) = (endpoint.world(), endpoint.world().rank().0);
+        for turn in 0..3 {
+            let case = CallCase { is_started: me == turn, root: 1, len: 1 };
+            let blocks = Block::packed([1, 2, 3]);
+            let mut data = vec![u64::from(me); [2, 6, 3][me as usize]];
+            let done = case.blocks(endpoint, &world, gatherv(&mut data, &blocks, Rank(1)));
+            let unlike = Cause::UnlikeLength { own: 8, theirs: 16 };
+            assert_eq!(done.err().map(|error| error.cause), (me == 1).then_some(unlike));
+            let mut data = vec![u64::from(me); [2, 6, 3][me as usize]];
+            let done = case.blocks(endpoint, &world, scatterv(&mut data, &blocks, Rank(1)));
+            let unlike = Cause::UnlikeLength { own: 16, theirs: 8 };
+            assert_eq!(done.err().map(|error| error.cause), (me == 0).then_some(unlike));
+            call_all(endpoint, &world, CallCase { len: 3000, ..case }).unwrap();
+        }
+    });
+}
+
+/// Blocks of whose lengths not every rank knows are right in every mode, also on ranks that have
+/// but their own.
+#[test]
+fn blocks_that_only_the_root_lists_are_waited_for() {
     for mode in [StartMode::Waited, StartMode::Driven] {
         run(3, |endpoint| {
             let (world, me) = (endpoint.world(), endpoint.world().rank());
