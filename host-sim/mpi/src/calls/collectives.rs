@@ -15,7 +15,7 @@ use crate::abi::{
     Handle, MPI_COMM_WORLD, MPI_ERR_ROOT, MPI_ERR_TRUNCATE, MPI_IN_PLACE, MPI_SUM, MPI_UINT64_T,
 };
 use crate::fault::CallFault;
-use crate::ffi::{Address, Ptr, Region};
+use crate::ffi::{Address, Array, Ptr, Region};
 use crate::objects::communicators::{self, rank_in};
 use crate::objects::datatypes::{self, ProgramData};
 
@@ -31,7 +31,9 @@ mod reductions;
 use blocks::{AllBlocks, RankBlocks, put};
 use call::{BlockList, ByteOperation, CallComm, CallForm, CollectiveCall};
 pub(crate) use operand::Operand;
-use reductions::{Reduction, ResultParts, reduce, reduce_scatter, try_reduce, try_reduce_scatter_block};
+use reductions::{
+    Reduction, ResultParts, reduce, reduce_scatter, try_reduce, try_reduce_scatter, try_reduce_scatter_block,
+};
 
 fn barrier(comm: Handle) -> Result<CollectiveCall, CallFault> {
     let call = CollectiveCall::new(comm)?;
@@ -361,6 +363,15 @@ fn taken_of(
 fn partners(comm: Handle) -> Result<u32, CallFault> {
     let comm = communicators::of(comm)?;
     Ok(if comm.is_inter() { comm.remote_size() } else { comm.size() })
+}
+
+/// Returns what the program lists for its partners, to be read where it stands.
+///
+/// # Safety
+/// There is one for each, unless it is null.
+unsafe fn of_partners<T: Copy + 'static>(list: &Ptr<T>, comm: Handle) -> Result<Array<'_, T>, CallFault> {
+    // SAFETY: the caller's promise.
+    unsafe { list.array(partners(comm)? as usize) }
 }
 
 /// Numbers of the program's, an `int` or more each, one a rank.

@@ -23,6 +23,7 @@ const PROGRAMS: &[(&str, &[u32], &[&str])] = &[
     ("basics", &[1, 2, 3, 4], &["shm", "tcp"]),
     ("blocks", &[1, 2], &["shm"]),
     ("collectives", &[1, 2, 3, 4], &["shm", "tcp"]),
+    ("listed", &[1, 2, 3, 4], &["shm", "tcp"]),
     ("buffers", &[1, 2], &["shm", "tcp"]),
     ("types", &[1, 2], &["shm"]),
     ("aliased", &[1, 2, 3], &["shm", "tcp"]),

@@ -76,14 +76,13 @@ pub(super) enum ByteOperation {
 
 impl ByteOperation {
     /// Returns true if a blocking call takes the same way as a collective that is started and
-    /// waited for: unless it is over two groups, among neighbours in no grid, or on blocks that not
-    /// every rank knows.
+    /// waited for: unless it is over two groups, or among neighbours that are in no grid or have
+    /// blocks of unlike lengths.
     fn is_waited(&self) -> bool {
         match self {
             Self::Barrier | Self::Bcast(..) | Self::Reduce(..) => true,
-            Self::Allgather(..) | Self::ReduceScatter(..) => true,
-            Self::Gather(_, blocks, _) | Self::Scatter(_, blocks, _) => blocks.is_even(),
-            Self::Alltoall(_, given, _, blocks) => given.is_even() && blocks.is_even(),
+            Self::Gather(..) | Self::Scatter(..) | Self::Allgather(..) => true,
+            Self::Alltoall(..) | Self::ReduceScatter(..) => true,
             Self::NeighborAllgather(topo, _, _, blocks) => blocks.is_even() && topo.is_grid(),
             Self::NeighborAlltoall(topo, _, given, _, blocks) => {
                 given.is_even() && blocks.is_even() && topo.is_grid()

@@ -9,11 +9,15 @@ use aldis_hal::Operation;
 
 use super::blocks::{AllBlocks, RankBlocks};
 use super::call::CallForm;
-use super::pieces::{ListedBlocks, try_allgather, try_allgatherv, try_alltoall, try_gather, try_scatter};
+use super::pieces::ListedTypes::{Each, One};
+use super::pieces::{
+    ListedBlocks, try_allgather, try_allgatherv, try_alltoall, try_alltoallv, try_gather, try_gatherv,
+    try_scatter, try_scatterv,
+};
 use super::{
     Given, Reduction, ResultParts, allgather, alltoall, barrier, bcast, counts, gather, given_even, ints,
-    kinds_of, parts, places, reduce, reduce_scatter, scatter, taken_even, try_barrier, try_bcast, try_reduce,
-    try_reduce_scatter_block,
+    kinds_of, of_partners, parts, places, reduce, reduce_scatter, scatter, taken_even, try_barrier,
+    try_bcast, try_reduce, try_reduce_scatter, try_reduce_scatter_block,
 };
 use crate::abi::Handle;
 use crate::ffi::{Address, Ptr};
@@ -270,7 +274,8 @@ collective! {
         data: Address, count: c_int, datatype: Handle, into: Address, rooms: Ptr<c_int>, starts: Ptr<c_int>,
         kind: Handle, root: c_int, comm: Handle,
     ) on comm =>
-        gather(Given::new(data, count.into(), datatype), AllBlocks::listed(|_| RankBlocks::listed(into, &ints(rooms, comm)?, &ints(starts, comm)?, kind)), root, comm)
+        |form| try_gatherv(form, Given::new(data, count.into(), datatype), || Ok(ListedBlocks { address: into, counts: of_partners(&rooms, comm)?, places: of_partners(&starts, comm)?, types: One(kind) }), root, comm),
+        else gather(Given::new(data, count.into(), datatype), AllBlocks::listed(|_| RankBlocks::listed(into, &ints(rooms, comm)?, &ints(starts, comm)?, kind)), root, comm)
 }
 
 collective! {
@@ -278,7 +283,8 @@ collective! {
         data: Address, lens: Ptr<c_int>, starts: Ptr<c_int>, datatype: Handle, into: Address, room: c_int,
         kind: Handle, root: c_int, comm: Handle,
     ) on comm =>
-        scatter(AllBlocks::listed(|_| RankBlocks::listed(data, &ints(lens, comm)?, &ints(starts, comm)?, datatype)), Given::new(into, room.into(), kind), root, comm)
+        |form| try_scatterv(form, || Ok(ListedBlocks { address: data, counts: of_partners(&lens, comm)?, places: of_partners(&starts, comm)?, types: One(datatype) }), Given::new(into, room.into(), kind), root, comm),
+        else scatter(AllBlocks::listed(|_| RankBlocks::listed(data, &ints(lens, comm)?, &ints(starts, comm)?, datatype)), Given::new(into, room.into(), kind), root, comm)
 }
 
 collective! {
@@ -286,7 +292,7 @@ collective! {
         data: Address, count: c_int, datatype: Handle, into: Address, rooms: Ptr<c_int>, starts: Ptr<c_int>,
         kind: Handle, comm: Handle,
     ) on comm =>
-        |form| try_allgatherv(form, Given::new(data, count.into(), datatype), || Ok(ListedBlocks { address: into, counts: ints(rooms, comm)?, places: ints(starts, comm)?, datatype: kind }), comm),
+        |form| try_allgatherv(form, Given::new(data, count.into(), datatype), || Ok(ListedBlocks { address: into, counts: of_partners(&rooms, comm)?, places: of_partners(&starts, comm)?, types: One(kind) }), comm),
         else allgather(Given::new(data, count.into(), datatype), |_| RankBlocks::listed(into, &ints(rooms, comm)?, &ints(starts, comm)?, kind), comm)
 }
 
@@ -295,7 +301,11 @@ collective! {
         data: Address, lens: Ptr<c_int>, starts: Ptr<c_int>, datatype: Handle, into: Address,
         rooms: Ptr<c_int>, ends: Ptr<c_int>, kind: Handle, comm: Handle,
     ) on comm =>
-        alltoall(
+        |form| try_alltoallv(form, data, || Ok([
+            ListedBlocks { address: data, counts: of_partners(&lens, comm)?, places: of_partners(&starts, comm)?, types: One(datatype) },
+            ListedBlocks { address: into, counts: of_partners(&rooms, comm)?, places: of_partners(&ends, comm)?, types: One(kind) },
+        ]), comm),
+        else alltoall(
             if data.is_in_place() { None } else { Some(RankBlocks::listed(data, &ints(lens, comm)?, &ints(starts, comm)?, datatype)?) },
             RankBlocks::listed(into, &ints(rooms, comm)?, &ints(ends, comm)?, kind)?, comm)
 }
@@ -305,7 +315,11 @@ collective! {
         data: Address, lens: Ptr<c_int>, starts: Ptr<c_int>, of: Ptr<Handle>, into: Address,
         rooms: Ptr<c_int>, ends: Ptr<c_int>, kinds: Ptr<Handle>, comm: Handle,
     ) on comm =>
-        alltoall(
+        |form| try_alltoallv(form, data, || Ok([
+            ListedBlocks { address: data, counts: of_partners(&lens, comm)?, places: of_partners(&starts, comm)?, types: Each(of_partners(&of, comm)?) },
+            ListedBlocks { address: into, counts: of_partners(&rooms, comm)?, places: of_partners(&ends, comm)?, types: Each(of_partners(&kinds, comm)?) },
+        ]), comm),
+        else alltoall(
             if data.is_in_place() { None } else { Some(RankBlocks::unlike(data, &ints(lens, comm)?, &ints(starts, comm)?, &kinds_of(of, comm)?)?) },
             RankBlocks::unlike(into, &ints(rooms, comm)?, &ints(ends, comm)?, &kinds_of(kinds, comm)?)?, comm)
 }
@@ -314,7 +328,8 @@ collective! {
     fn MPI_Reduce_scatter, fn MPI_Ireduce_scatter, fn MPI_Reduce_scatter_init(
         input: Address, into: Address, lens: Ptr<c_int>, datatype: Handle, op: Handle, comm: Handle,
     ) on comm =>
-        reduce_scatter(Reduction { input, into, count: 0, datatype, op, comm }, ResultParts::Listed(&parts(lens, comm)?))
+        |form| try_reduce_scatter(form, Reduction { input, into, count: 0, datatype, op, comm }, || parts(lens, comm)),
+        else reduce_scatter(Reduction { input, into, count: 0, datatype, op, comm }, ResultParts::Listed(&parts(lens, comm)?))
 }
 
 collective! {
@@ -322,7 +337,8 @@ collective! {
         data: Address, count: i64, datatype: Handle, into: Address, rooms: Ptr<i64>, starts: Ptr<isize>,
         kind: Handle, root: c_int, comm: Handle,
     ) on comm =>
-        gather(Given::new(data, count, datatype), AllBlocks::listed(|_| RankBlocks::listed(into, &counts(rooms, comm)?, &places(starts, comm)?, kind)), root, comm)
+        |form| try_gatherv(form, Given::new(data, count, datatype), || Ok(ListedBlocks { address: into, counts: of_partners(&rooms, comm)?, places: of_partners(&starts, comm)?, types: One(kind) }), root, comm),
+        else gather(Given::new(data, count, datatype), AllBlocks::listed(|_| RankBlocks::listed(into, &counts(rooms, comm)?, &places(starts, comm)?, kind)), root, comm)
 }
 
 collective! {
@@ -330,7 +346,8 @@ collective! {
         data: Address, lens: Ptr<i64>, starts: Ptr<isize>, datatype: Handle, into: Address, room: i64,
         kind: Handle, root: c_int, comm: Handle,
     ) on comm =>
-        scatter(AllBlocks::listed(|_| RankBlocks::listed(data, &counts(lens, comm)?, &places(starts, comm)?, datatype)), Given::new(into, room, kind), root, comm)
+        |form| try_scatterv(form, || Ok(ListedBlocks { address: data, counts: of_partners(&lens, comm)?, places: of_partners(&starts, comm)?, types: One(datatype) }), Given::new(into, room, kind), root, comm),
+        else scatter(AllBlocks::listed(|_| RankBlocks::listed(data, &counts(lens, comm)?, &places(starts, comm)?, datatype)), Given::new(into, room, kind), root, comm)
 }
 
 collective! {
@@ -338,7 +355,7 @@ collective! {
         data: Address, count: i64, datatype: Handle, into: Address, rooms: Ptr<i64>, starts: Ptr<isize>,
         kind: Handle, comm: Handle,
     ) on comm =>
-        |form| try_allgatherv(form, Given::new(data, count, datatype), || Ok(ListedBlocks { address: into, counts: counts(rooms, comm)?, places: places(starts, comm)?, datatype: kind }), comm),
+        |form| try_allgatherv(form, Given::new(data, count, datatype), || Ok(ListedBlocks { address: into, counts: of_partners(&rooms, comm)?, places: of_partners(&starts, comm)?, types: One(kind) }), comm),
         else allgather(Given::new(data, count, datatype), |_| RankBlocks::listed(into, &counts(rooms, comm)?, &places(starts, comm)?, kind), comm)
 }
 
@@ -347,7 +364,11 @@ collective! {
         data: Address, lens: Ptr<i64>, starts: Ptr<isize>, datatype: Handle, into: Address, rooms: Ptr<i64>,
         ends: Ptr<isize>, kind: Handle, comm: Handle,
     ) on comm =>
-        alltoall(
+        |form| try_alltoallv(form, data, || Ok([
+            ListedBlocks { address: data, counts: of_partners(&lens, comm)?, places: of_partners(&starts, comm)?, types: One(datatype) },
+            ListedBlocks { address: into, counts: of_partners(&rooms, comm)?, places: of_partners(&ends, comm)?, types: One(kind) },
+        ]), comm),
+        else alltoall(
             if data.is_in_place() { None } else { Some(RankBlocks::listed(data, &counts(lens, comm)?, &places(starts, comm)?, datatype)?) },
             RankBlocks::listed(into, &counts(rooms, comm)?, &places(ends, comm)?, kind)?, comm)
 }
@@ -357,7 +378,11 @@ collective! {
         data: Address, lens: Ptr<i64>, starts: Ptr<isize>, of: Ptr<Handle>, into: Address, rooms: Ptr<i64>,
         ends: Ptr<isize>, kinds: Ptr<Handle>, comm: Handle,
     ) on comm =>
-        alltoall(
+        |form| try_alltoallv(form, data, || Ok([
+            ListedBlocks { address: data, counts: of_partners(&lens, comm)?, places: of_partners(&starts, comm)?, types: Each(of_partners(&of, comm)?) },
+            ListedBlocks { address: into, counts: of_partners(&rooms, comm)?, places: of_partners(&ends, comm)?, types: Each(of_partners(&kinds, comm)?) },
+        ]), comm),
+        else alltoall(
             if data.is_in_place() { None } else { Some(RankBlocks::unlike(data, &counts(lens, comm)?, &places(starts, comm)?, &kinds_of(of, comm)?)?) },
             RankBlocks::unlike(into, &counts(rooms, comm)?, &places(ends, comm)?, &kinds_of(kinds, comm)?)?, comm)
 }
@@ -366,7 +391,8 @@ collective! {
     fn MPI_Reduce_scatter_c, fn MPI_Ireduce_scatter_c, fn MPI_Reduce_scatter_init_c(
         input: Address, into: Address, lens: Ptr<i64>, datatype: Handle, op: Handle, comm: Handle,
     ) on comm =>
-        reduce_scatter(Reduction { input, into, count: 0, datatype, op, comm }, ResultParts::Listed(&parts(lens, comm)?))
+        |form| try_reduce_scatter(form, Reduction { input, into, count: 0, datatype, op, comm }, || parts(lens, comm)),
+        else reduce_scatter(Reduction { input, into, count: 0, datatype, op, comm }, ResultParts::Listed(&parts(lens, comm)?))
 }
 
 collective! {

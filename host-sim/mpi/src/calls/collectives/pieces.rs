@@ -16,7 +16,7 @@ use super::Given;
 use super::call::{ByteCall, CallComm, CallForm};
 use crate::abi::{Handle, MPI_ERR_ROOT};
 use crate::fault::CallFault;
-use crate::ffi::{Address, Region};
+use crate::ffi::{Address, Array, Region};
 use crate::objects::communicators::{self, rank_in};
 use crate::objects::datatypes::piece_memory;
 use crate::process::engine;
@@ -254,34 +254,135 @@ pub(super) unsafe fn try_allgather(
     unsafe { run(form, || call, on) }
 }
 
-/// The blocks of all ranks as a program lists them, in elements of a datatype, by their count and
-/// place.
-pub(super) struct ListedBlocks {
-    pub(super) address: Address,
-    pub(super) counts: Vec<i64>,
-    pub(super) places: Vec<i64>,
-    pub(super) datatype: Handle,
+/// A number of the program's, an `int` or more.
+pub(super) trait ListedNumber: Copy + 'static {
+    fn wide(self) -> i64;
 }
 
-impl ListedBlocks {
+impl ListedNumber for c_int {
+    fn wide(self) -> i64 {
+        self.into()
+    }
+}
+
+impl ListedNumber for i64 {
+    fn wide(self) -> i64 {
+        self
+    }
+}
+
+impl ListedNumber for isize {
+    fn wide(self) -> i64 {
+        self as i64
+    }
+}
+
+/// The datatypes of listed blocks.
+pub(super) enum ListedTypes<'call> {
+    /// That of all, in whose elements their places are.
+    One(Handle),
+    /// Those of the ranks, whose places are in bytes.
+    Each(Array<'call, Handle>),
+}
+
+/// The blocks of all ranks as a program lists them, by their count and place.
+pub(super) struct ListedBlocks<'call, C, P> {
+    pub(super) address: Address,
+    pub(super) counts: Array<'call, C>,
+    pub(super) places: Array<'call, P>,
+    pub(super) types: ListedTypes<'call>,
+}
+
+impl<C: ListedNumber, P: ListedNumber> ListedBlocks<'_, C, P> {
     /// Returns the memory of all, and where in it each is; `None` if they are not one behind the
-    /// other, in the order of ranks, or have no bytes: what stands between is not the call's.
-    fn pieces(&self) -> Option<(Region, Vec<Block>)> {
-        let element = piece_memory(self.address, 1, self.datatype)?.len();
-        let bytes = |elements: i64| usize::try_from(elements).ok()?.checked_mul(element);
-        let (mut blocks, mut end, mut first) = (Vec::with_capacity(self.counts.len()), 0_usize, None);
-        for (count, place) in self.counts.iter().zip(&self.places) {
-            let (start, len) = (end, bytes(*count)?);
+    /// other, in the order of ranks: what stands between is not the call's.
+    fn pieces(&self) -> Option<(Region, ShortList)> {
+        let bytes_of = |datatype| Some(piece_memory(self.address, 1, datatype)?.len());
+        let (mut element, mut unit) = (0, 1);
+        if let ListedTypes::One(datatype) = self.types {
+            element = bytes_of(datatype)?;
+            unit = i64::try_from(element).ok()?;
+        }
+        let (mut list, mut end, mut first) = (ShortList::new(self.counts.len()), 0_usize, None);
+        for (rank, block) in list.blocks_mut().iter_mut().enumerate() {
+            let (count, place) = (self.counts.get(rank)?.wide(), self.places.get(rank)?.wide());
+            if let ListedTypes::Each(types) = self.types {
+                element = if count == 0 { 0 } else { bytes_of(types.get(rank)?)? };
+            }
+            let (start, len) = (end, usize::try_from(count).ok()?.checked_mul(element)?);
             if len > 0 {
-                let before = place.checked_sub(*first.get_or_insert(*place))?;
-                (bytes(before)? == start).then_some(())?;
+                let place = place.checked_mul(unit)?;
+                let before = place.checked_sub(*first.get_or_insert(place))?;
+                (usize::try_from(before).ok()? == start).then_some(())?;
                 end = start.checked_add(len)?;
             }
-            blocks.push(Block { start, len });
+            *block = Block { start, len };
         }
-        let offset = first?.checked_mul(i64::try_from(element).ok()?)?;
-        let memory = self.address.region_in_memory(isize::try_from(offset).ok()?, end)?;
-        Some((memory, blocks))
+        let Some(first) = first else { return Some((Region::NONE, list)) };
+        let memory = self.address.region_in_memory(isize::try_from(first).ok()?, end)?;
+        Some((memory, list))
+    }
+}
+
+/// Blocks of a call that is over when it returns: on the stack, if they are few.
+#[derive(Default)]
+pub(super) struct ShortList {
+    few: [Block; Self::FEW],
+    many: Vec<Block>,
+    len: usize,
+}
+
+impl ShortList {
+    const FEW: usize = 8;
+
+    /// So many, without an element.
+    pub(super) fn new(len: usize) -> Self {
+        let many = if len > Self::FEW { vec![Block::default(); len] } else { Vec::new() };
+        Self { few: [Block::default(); Self::FEW], many, len }
+    }
+
+    pub(super) fn blocks(&self) -> &[Block] {
+        if self.len > Self::FEW { &self.many } else { self.few.get(..self.len).unwrap_or_default() }
+    }
+
+    pub(super) fn blocks_mut(&mut self) -> &mut [Block] {
+        if self.len > Self::FEW { &mut self.many } else { self.few.get_mut(..self.len).unwrap_or_default() }
+    }
+}
+
+/// A rank's own data beside the blocks of all, if they are not in place.
+struct OwnAndListed {
+    blocks: Region,
+    list: ShortList,
+    own: Option<Region>,
+}
+
+impl OwnAndListed {
+    /// The two of a call, if both are in one piece, apart, and a rank's block is as long as its own
+    /// data.
+    fn of(
+        own: Given,
+        blocks: &ListedBlocks<'_, impl ListedNumber, impl ListedNumber>,
+        rank: Rank,
+    ) -> Option<Self> {
+        let (blocks, list) = blocks.pieces()?;
+        if own.address.is_in_place() {
+            return Some(Self { blocks, list, own: None });
+        }
+        let own = whole(own, 1)?;
+        let is_like = list.blocks().get(rank.0 as usize)?.len == own.len();
+        (is_like && !own.overlaps(blocks)).then_some(Self { blocks, list, own: Some(own) })
+    }
+
+    /// Moves this rank's own data to their block among all, or from it, unless they are in place.
+    ///
+    /// # Safety
+    /// The program leaves both alone until the call is over; the copy writes one of the two.
+    unsafe fn copy(&self, rank: Rank, copy: impl FnOnce(&mut [u8], Region)) {
+        let Some((own, place)) = self.own.zip(self.list.blocks().get(rank.0 as usize)) else { return };
+        // SAFETY: the caller's promise; what is this rank's own is apart.
+        let bytes = unsafe { self.blocks.bytes() };
+        copy(bytes.get_mut(place.start..place.start + place.len).unwrap_or_default(), own);
     }
 }
 
@@ -289,26 +390,131 @@ impl ListedBlocks {
 ///
 /// # Safety
 /// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new).
-pub(super) unsafe fn try_allgatherv(
+pub(super) unsafe fn try_allgatherv<'call, C: ListedNumber, P: ListedNumber>(
     form: CallForm,
     own: Given,
-    blocks: impl FnOnce() -> Result<ListedBlocks, CallFault>,
+    blocks: impl FnOnce() -> Result<ListedBlocks<'call, C, P>, CallFault>,
     handle: Handle,
 ) -> Result<bool, CallFault> {
     let (CallForm::Blocking, Some(on)) = (form, plain(handle, form)?) else { return Ok(false) };
-    let Some((memory, list)) = blocks()?.pieces() else { return Ok(false) };
-    let own = if own.address.is_in_place() { None } else { Some(whole(own, 1)) };
-    let place = list.get(on.comm.rank().0 as usize).copied().unwrap_or_default();
-    let is_like = |own: Region| own.len() == place.len && !own.overlaps(memory);
-    if own.is_some_and(|own| !own.is_some_and(is_like)) {
+    let me = on.comm.rank();
+    let Some(listed) = OwnAndListed::of(own, &blocks()?, me) else { return Ok(false) };
+    // SAFETY: the program leaves both alone until the call is over, and they are apart.
+    let bytes = unsafe {
+        listed.copy(me, |block, own| block.copy_from_slice(own.shown()));
+        listed.blocks.bytes()
+    };
+    engine::with(|engine| {
+        Ok(aldis_coll::allgatherv(bytes, listed.list.blocks()).run(engine.endpoint(), &on.comm)?)
+    })?;
+    Ok(true)
+}
+
+/// A gather or a scatter of blocks as the root lists them.
+struct ListedCall<B, C> {
+    handle: Handle,
+    /// Asks the root for them.
+    blocks: B,
+    /// Describes it on data of this rank.
+    describe: for<'m> fn(&'m mut [u8], &'m [Block], Rank) -> BlockCall<'m>,
+    /// Moves this rank's own data to their block among all, or from it, at the root.
+    copy: C,
+}
+
+/// Carries out such a call, if it is to be carried out at once.
+///
+/// # Safety
+/// As for [`try_rooted`].
+unsafe fn try_listed<'call, C: ListedNumber, P: ListedNumber>(
+    form: CallForm,
+    own: Given,
+    root: c_int,
+    call: ListedCall<
+        impl FnOnce() -> Result<ListedBlocks<'call, C, P>, CallFault>,
+        impl FnOnce(&mut [u8], Region),
+    >,
+) -> Result<bool, CallFault> {
+    let (CallForm::Blocking, Some(on)) = (form, plain(call.handle, form)?) else { return Ok(false) };
+    let root = rank_in(root, on.comm.size(), MPI_ERR_ROOT)?;
+    let (data, list) = if on.comm.rank() == root {
+        let Some(listed) = OwnAndListed::of(own, &(call.blocks)()?, root) else { return Ok(false) };
+        // SAFETY: the caller's promise.
+        unsafe { listed.copy(root, call.copy) };
+        (listed.blocks, listed.list)
+    } else {
+        let Some(own) = whole(own, 1) else { return Ok(false) };
+        (own, ShortList::default())
+    };
+    // SAFETY: the program leaves it alone until the call is over.
+    let call = (call.describe)(unsafe { data.bytes() }, list.blocks(), root);
+    engine::with(|engine| Ok(call.run(engine.endpoint(), &on.comm)?))?;
+    Ok(true)
+}
+
+/// A gather of blocks as the root lists them.
+///
+/// # Safety
+/// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new).
+pub(super) unsafe fn try_gatherv<'call, C: ListedNumber, P: ListedNumber>(
+    form: CallForm,
+    own: Given,
+    blocks: impl FnOnce() -> Result<ListedBlocks<'call, C, P>, CallFault>,
+    root: c_int,
+    handle: Handle,
+) -> Result<bool, CallFault> {
+    // SAFETY: the caller's promise; it is read and is apart from its block.
+    unsafe {
+        let copy = |block: &mut [u8], own: Region| block.copy_from_slice(own.shown());
+        let describe = aldis_coll::gatherv;
+        try_listed(form, own, root, ListedCall { handle, blocks, describe, copy })
+    }
+}
+
+/// A scatter of blocks as the root lists them.
+///
+/// # Safety
+/// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new).
+pub(super) unsafe fn try_scatterv<'call, C: ListedNumber, P: ListedNumber>(
+    form: CallForm,
+    blocks: impl FnOnce() -> Result<ListedBlocks<'call, C, P>, CallFault>,
+    own: Given,
+    root: c_int,
+    handle: Handle,
+) -> Result<bool, CallFault> {
+    // SAFETY: the caller's promise; it is written and is apart from its block.
+    unsafe {
+        let copy = |block: &mut [u8], own: Region| own.bytes().copy_from_slice(block);
+        let describe = aldis_coll::scatterv;
+        try_listed(form, own, root, ListedCall { handle, blocks, describe, copy })
+    }
+}
+
+/// An exchange of blocks as listed, first those given at an address, then those taken, if it is to
+/// be carried out at once.
+///
+/// # Safety
+/// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new).
+pub(super) unsafe fn try_alltoallv<'call, C: ListedNumber, P: ListedNumber>(
+    form: CallForm,
+    given: Address,
+    blocks: impl FnOnce() -> Result<[ListedBlocks<'call, C, P>; 2], CallFault>,
+    handle: Handle,
+) -> Result<bool, CallFault> {
+    let (CallForm::Blocking, Some(on)) = (form, plain(handle, form)?) else { return Ok(false) };
+    if given.is_in_place() {
+        return Ok(false);
+    }
+    let [given, taken] = blocks()?;
+    let (Some((given, from)), Some((taken, to))) = (given.pieces(), taken.pieces()) else {
+        return Ok(false);
+    };
+    let own = |list: &ShortList| list.blocks().get(on.comm.rank().0 as usize).map(|block| block.len);
+    if own(&from) != own(&to) || given.overlaps(taken) {
         return Ok(false);
     }
     // SAFETY: the program leaves both alone until the call is over, and they are apart.
-    let (bytes, own) = unsafe { (memory.bytes(), own.flatten().map(|own| own.shown())) };
-    if let (Some(own), Some(into)) = (own, bytes.get_mut(place.start..place.start + place.len)) {
-        into.copy_from_slice(own);
-    }
-    engine::with(|engine| Ok(aldis_coll::allgatherv(bytes, &list).run(engine.endpoint(), &on.comm)?))?;
+    let call = unsafe { aldis_coll::alltoallv(given.shown(), from.blocks(), taken.bytes(), to.blocks()) };
+    engine::with(|engine| Ok(call.run(engine.endpoint(), &on.comm)?))?;
     Ok(true)
 }
 

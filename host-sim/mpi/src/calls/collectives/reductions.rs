@@ -4,16 +4,17 @@
 
 use core::ffi::c_int;
 
-use aldis_coll::dyn_op::{DynReduction, reduce_by, reduce_scatter_block_by};
+use aldis_coll::dyn_op::{DynReduction, reduce_by, reduce_scatter_block_by, reduce_scatter_by};
 use aldis_coll::layout::Block;
 use aldis_coll::op::Kernel;
-use aldis_coll::{StartMode, inter};
+use aldis_coll::{InputBlocks, StartMode, inter};
 use aldis_hal::Operation;
 use aldis_kernel::{Comm, Rank};
 
 use super::Operand;
 use super::across::{self, Where};
 use super::call::{BlockList, ByteCall, ByteOperation, CallComm, CallForm, CollectiveCall};
+use super::pieces::ShortList;
 use crate::abi::{Handle, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_ROOT, MPI_PROC_NULL, MPI_ROOT};
 use crate::fault::CallFault;
 use crate::ffi::{Address, Ptr, Region};
@@ -345,6 +346,50 @@ pub(super) enum ResultParts<'c> {
     Listed(&'c [i64]),
 }
 
+impl ResultParts<'_> {
+    /// Returns the elements of all parts and of this rank's, where each has `count` unless they are
+    /// listed; `None` for what is no number of elements.
+    fn counts(&self, count: i64, comm: &Comm) -> Option<[i64; 2]> {
+        match self {
+            Self::Even => Some([count.checked_mul(comm.size().into())?, count]),
+            Self::Listed(counts) => {
+                let add = |sum: i64, count: &i64| sum.checked_add(*count).filter(|_| *count >= 0);
+                Some([counts.iter().try_fold(0, add)?, *counts.get(comm.rank().0 as usize)?])
+            }
+        }
+    }
+
+    /// Lists the blocks of the input; none if they are of one length.
+    fn list(&self) -> ShortList {
+        let Self::Listed(counts) = self else { return ShortList::default() };
+        let (mut list, mut start) = (ShortList::new(counts.len()), 0);
+        for (block, count) in list.blocks_mut().iter_mut().zip(*counts) {
+            let len = count.unsigned_abs() as usize;
+            *block = Block { start, len };
+            start += len;
+        }
+        list
+    }
+}
+
+/// Carries out a reduction of which each rank gets a part, as listed, straight from the arguments:
+/// see [`try_barrier`](super::try_barrier).
+///
+/// # Safety
+/// As for [`ProgramData::new`].
+pub(super) unsafe fn try_reduce_scatter(
+    form: CallForm,
+    reduction: Reduction,
+    counts: impl FnOnce() -> Result<Vec<i64>, CallFault>,
+) -> Result<bool, CallFault> {
+    let CallForm::Blocking = form else { return Ok(false) };
+    if communicators::of(reduction.comm)?.is_inter() || !form.takes_fast_path() {
+        return Ok(false);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { try_scattered(form, reduction, ResultParts::Listed(&counts()?)) }
+}
+
 /// Carries out a reduction of which each rank gets a part of one length straight from the
 /// arguments: see [`try_barrier`](super::try_barrier).
 ///
@@ -354,15 +399,30 @@ pub(super) unsafe fn try_reduce_scatter_block(
     form: CallForm,
     reduction: Reduction,
 ) -> Result<bool, CallFault> {
-    let Reduction { input, into, count, datatype, op, comm } = reduction;
+    // SAFETY: the caller's promise.
+    unsafe { try_scattered(form, reduction, ResultParts::Even) }
+}
+
+/// Carries out a reduction of which each rank gets such a part straight from the arguments. Parts
+/// are listed for a blocking call alone.
+///
+/// # Safety
+/// As for [`ProgramData::new`].
+unsafe fn try_scattered(
+    form: CallForm,
+    reduction: Reduction,
+    parts: ResultParts<'_>,
+) -> Result<bool, CallFault> {
+    let Reduction { input, into, datatype, op, comm, .. } = reduction;
     let of = communicators::of(comm)?;
-    let total = count.checked_mul(of.size().into());
     let takes_it = form.takes_fast_path()
         && match form {
             CallForm::Blocking => true,
             CallForm::Nonblocking(_) => operations::is_predefined(op),
         };
-    let (false, false, true, Some(total)) = (of.is_inter(), input.is_in_place(), takes_it, total) else {
+    let counts = parts.counts(reduction.count, &of);
+    let (false, false, true, Some([total, count])) = (of.is_inter(), input.is_in_place(), takes_it, counts)
+    else {
         return Ok(false);
     };
     let kernel = operations::kernel(op, datatype)?;
@@ -374,15 +434,23 @@ pub(super) unsafe fn try_reduce_scatter_block(
     if input.overlaps(own) || !is_aligned(own, &kernel) || !is_aligned(input, &kernel) {
         return Ok(false);
     }
-    let mut scratch = Spare::new(scratch_bytes(input.len()))?;
+    let scratch_len = scratch_bytes(input.len());
     // SAFETY: the program leaves both alone until the call is over, and they are apart.
     let (input, own) = unsafe { (input.shown(), own.bytes()) };
     match form {
         CallForm::Blocking => {
-            let call = reduce_scatter_block_by(kernel, input, own, scratch.bytes());
+            let (list, mut scratch) = (parts.list(), ShortSpare::default());
+            let scratch = scratch.bytes(scratch_len)?;
+            let call = match parts {
+                ResultParts::Even => reduce_scatter_block_by(kernel, input, own, scratch),
+                ResultParts::Listed(_) => {
+                    reduce_scatter_by(kernel, InputBlocks::new(input, list.blocks()), own, scratch)
+                }
+            };
             engine::with(|engine| Ok(call.run(engine.endpoint(), &of)?))?;
         }
         CallForm::Nonblocking(request) => {
+            let mut scratch = Spare::new(scratch_len)?;
             // SAFETY: as above; the scratch is kept with it.
             unsafe {
                 let call = reduce_scatter_block_by(kernel, input, own, scratch.region().bytes());
@@ -456,19 +524,8 @@ pub(super) unsafe fn reduce_scatter(
     call.after(data, move |memory| own.write(memory, &place));
     let list = match parts {
         ResultParts::Even => BlockList::EVEN,
-        ResultParts::Listed(counts) => call.own_blocks(packed(counts)),
+        ResultParts::Listed(_) => call.own_blocks(parts.list().blocks().to_vec()),
     };
     call.what = ByteOperation::ReduceScatter(kernel, [given, data, scratch], list);
     Ok(call)
-}
-
-/// Lists blocks of so many elements, one behind the other.
-fn packed(counts: &[i64]) -> Vec<Block> {
-    let mut start = 0;
-    let block = |count: &i64| {
-        let block = Block { start, len: count.unsigned_abs() as usize };
-        start += block.len;
-        block
-    };
-    counts.iter().map(block).collect()
 }
