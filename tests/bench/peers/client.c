@@ -15,6 +15,8 @@ static const size_t width[] = { 1, sizeof(int), sizeof(double) };
 static int count;
 
 static char *out, *in;
+/* Where the blocks of all ranks are, for calls that list them. */
+static int *lens, *places;
 static MPI_Request requests[WINDOW];
 static int partner, left, right, is_spoilt;
 static volatile uint64_t computed;
@@ -114,15 +116,39 @@ static long long scatter(const struct batch *batch) {
     return 0;
 }
 
+static long long gatherv(const struct batch *batch) {
+    (void)batch;
+    MPI_Gatherv(out, count, MPI_INT, in, lens, places, MPI_INT, 0, MPI_COMM_WORLD);
+    return 0;
+}
+
+static long long scatterv(const struct batch *batch) {
+    (void)batch;
+    MPI_Scatterv(out, lens, places, MPI_INT, in, count, MPI_INT, 0, MPI_COMM_WORLD);
+    return 0;
+}
+
 static long long allgather(const struct batch *batch) {
     (void)batch;
     MPI_Allgather(out, count, MPI_DOUBLE, in, count, MPI_DOUBLE, MPI_COMM_WORLD);
     return 0;
 }
 
+static long long allgatherv(const struct batch *batch) {
+    (void)batch;
+    MPI_Allgatherv(out, count, MPI_DOUBLE, in, lens, places, MPI_DOUBLE, MPI_COMM_WORLD);
+    return 0;
+}
+
 static long long alltoall(const struct batch *batch) {
     (void)batch;
     MPI_Alltoall(out, count, MPI_DOUBLE, in, count, MPI_DOUBLE, MPI_COMM_WORLD);
+    return 0;
+}
+
+static long long alltoallv(const struct batch *batch) {
+    (void)batch;
+    MPI_Alltoallv(out, lens, places, MPI_DOUBLE, in, lens, places, MPI_DOUBLE, MPI_COMM_WORLD);
     return 0;
 }
 
@@ -147,6 +173,12 @@ static long long scan(const struct batch *batch) {
 static long long reduce_scatter_block(const struct batch *batch) {
     (void)batch;
     MPI_Reduce_scatter_block(out, in, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return 0;
+}
+
+static long long reduce_scatter(const struct batch *batch) {
+    (void)batch;
+    MPI_Reduce_scatter(out, in, lens, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     return 0;
 }
 
@@ -294,13 +326,18 @@ static const struct row {
     { "barrier", barrier, CHAR, ONE, ONE, NONE, NULL },
     { "bcast", bcast, CHAR, ONE, ONE, OTHERS, of_root },
     { "gather", gather, INT, ONE, ALL, ROOT, of_each },
+    { "gatherv", gatherv, INT, ONE, ALL, ROOT, of_each },
     { "scatter", scatter, INT, ALL, ONE, EACH, for_this },
+    { "scatterv", scatterv, INT, ALL, ONE, EACH, for_this },
     { "allgather", allgather, DOUBLE, ONE, ALL, EACH, of_each },
+    { "allgatherv", allgatherv, DOUBLE, ONE, ALL, EACH, of_each },
     { "alltoall", alltoall, DOUBLE, ALL, ALL, EACH, for_this_of_each },
+    { "alltoallv", alltoallv, DOUBLE, ALL, ALL, EACH, for_this_of_each },
     { "reduce", reduce, DOUBLE, ONE, ONE, ROOT, sum_of_all },
     { "allreduce", allreduce, DOUBLE, ONE, ONE, EACH, sum_of_all },
     { "scan", scan, INT, ONE, ONE, EACH, sum_until_this },
     { "reduce_scatter_block", reduce_scatter_block, DOUBLE, ALL, ONE, EACH, sum_for_this },
+    { "reduce_scatter", reduce_scatter, DOUBLE, ALL, ONE, EACH, sum_for_this },
     { "iallreduce", iallreduce, DOUBLE, ONE, ONE, EACH, sum_of_all },
     { "ialltoall", ialltoall, DOUBLE, ALL, ALL, EACH, for_this_of_each },
 #if MPI_VERSION >= 4
@@ -331,6 +368,12 @@ static int holds(enum holders holders) {
 static void prepare(const struct row *row) {
     static size_t given_len, had_len;
     size_t gives = elements(row->gives), has = elements(row->has);
+    if (lens == NULL) {
+        lens = pages(2 * size * sizeof *lens);
+        places = lens + size;
+    }
+    for (int i = 0; i < size; i++)
+        lens[i] = count, places[i] = i * count;
     if ((gives + 1) * width[row->type] > given_len) {
         free(out);
         out = pages(given_len = (gives + 1) * width[row->type]);

@@ -12,13 +12,18 @@ pub(crate) enum ClientRow {
     Barrier,
     Bcast,
     Gather,
+    Gatherv,
     Scatter,
+    Scatterv,
     Allgather,
+    Allgatherv,
     Alltoall,
+    Alltoallv,
     Reduce,
     Allreduce,
     Scan,
     ReduceScatterBlock,
+    ReduceScatter,
     Iallreduce,
     Ialltoall,
     PersistentAllreduce,
@@ -33,20 +38,25 @@ const KIB: usize = 1 << 10;
 const WINDOW: f64 = 64.0;
 
 impl ClientRow {
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::Pingpong,
         Self::Window,
         Self::Halo,
         Self::Barrier,
         Self::Bcast,
         Self::Gather,
+        Self::Gatherv,
         Self::Scatter,
+        Self::Scatterv,
         Self::Allgather,
+        Self::Allgatherv,
         Self::Alltoall,
+        Self::Alltoallv,
         Self::Reduce,
         Self::Allreduce,
         Self::Scan,
         Self::ReduceScatterBlock,
+        Self::ReduceScatter,
         Self::Iallreduce,
         Self::Ialltoall,
         Self::PersistentAllreduce,
@@ -64,13 +74,18 @@ impl ClientRow {
             Self::Barrier => "barrier",
             Self::Bcast => "bcast",
             Self::Gather => "gather",
+            Self::Gatherv => "gatherv",
             Self::Scatter => "scatter",
+            Self::Scatterv => "scatterv",
             Self::Allgather => "allgather",
+            Self::Allgatherv => "allgatherv",
             Self::Alltoall => "alltoall",
+            Self::Alltoallv => "alltoallv",
             Self::Reduce => "reduce",
             Self::Allreduce => "allreduce",
             Self::Scan => "scan",
             Self::ReduceScatterBlock => "reduce_scatter_block",
+            Self::ReduceScatter => "reduce_scatter",
             Self::Iallreduce => "iallreduce",
             Self::Ialltoall => "ialltoall",
             Self::PersistentAllreduce => "persistent_allreduce",
@@ -90,13 +105,22 @@ impl ClientRow {
             Self::Bcast => "MPI_Bcast of MPI_CHAR from rank 0",
             Self::Gather => "MPI_Gather of MPI_INT to rank 0, a block of every rank",
             Self::Scatter => "MPI_Scatter of MPI_INT from rank 0, a block for every rank",
+            Self::Gatherv => "MPI_Gatherv of MPI_INT to rank 0, which lists a block of every rank",
+            Self::Scatterv => "MPI_Scatterv of MPI_INT from rank 0, which lists a block for every rank",
             Self::Allgather => "MPI_Allgather of MPI_DOUBLE, a block of every rank",
+            Self::Allgatherv => "MPI_Allgatherv of MPI_DOUBLE, a block of every rank, all listed",
             Self::Alltoall => "MPI_Alltoall of MPI_DOUBLE, a block of every rank for every rank",
+            Self::Alltoallv => {
+                "MPI_Alltoallv of MPI_DOUBLE, a block of every rank for every rank, all listed"
+            }
             Self::Reduce => "MPI_Reduce of MPI_DOUBLE, MPI_SUM, to rank 0",
             Self::Allreduce => "MPI_Allreduce of MPI_DOUBLE, MPI_SUM",
             Self::Scan => "MPI_Scan of MPI_INT, MPI_SUM",
             Self::ReduceScatterBlock => {
                 "MPI_Reduce_scatter_block of MPI_DOUBLE, MPI_SUM, a block for every rank"
+            }
+            Self::ReduceScatter => {
+                "MPI_Reduce_scatter of MPI_DOUBLE, MPI_SUM, a block for every rank, all listed"
             }
             Self::Iallreduce => "MPI_Iallreduce of MPI_DOUBLE, MPI_SUM, and MPI_Wait",
             Self::Ialltoall => {
@@ -142,7 +166,7 @@ impl ClientRow {
     pub(crate) const fn looking(self, ranks: usize) -> Option<usize> {
         match self {
             Self::Barrier => None,
-            Self::Gather | Self::Reduce => Some(0),
+            Self::Gather | Self::Gatherv | Self::Reduce => Some(0),
             _ => Some(ranks - 1),
         }
     }
@@ -151,7 +175,7 @@ impl ClientRow {
     pub(crate) const fn width(self) -> usize {
         match self {
             Self::Pingpong | Self::Window | Self::Barrier | Self::Bcast | Self::Overlap => 1,
-            Self::Gather | Self::Scatter | Self::Scan => 4,
+            Self::Gather | Self::Gatherv | Self::Scatter | Self::Scatterv | Self::Scan => 4,
             _ => 8,
         }
     }
