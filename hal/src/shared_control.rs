@@ -31,12 +31,10 @@ use crate::cause::Cause;
 use crate::copy::Store;
 use crate::id::PeerId;
 
-/// The number of slots, and their sizes. The same on all ranks of a job.
+/// The number of slots of a set, and their sizes. The same on all ranks of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ControlSlotsShape {
-    /// Sets: communicators that are served at a time.
-    pub sets: u32,
     /// Slots of a set: collectives of one communicator that can be under way at a time. A power of
     /// two.
     pub slots: u32,
@@ -111,8 +109,12 @@ pub const START_BYTES: usize = 4;
 /// Numbers of collectives and positions are counted from an arbitrary start, the same on all ranks,
 /// and wrap around.
 pub trait SharedControl {
-    /// Returns the number of slots, and their sizes.
-    fn shape(&self) -> ControlSlotsShape;
+    /// Returns the number of sets: communicators that are served at a time. The same on all ranks
+    /// of a job.
+    fn sets(&self) -> u32;
+
+    /// Returns the number of slots of a set, and their sizes.
+    fn shape(&self, set: u32) -> ControlSlotsShape;
 
     /// Checks that the slots of `peer` can be read here.
     ///

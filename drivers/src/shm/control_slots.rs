@@ -47,7 +47,7 @@ pub(super) const SLOT_PAYLOAD: usize = BYTES - 16;
 /// Places beside the slots in which long payloads stand in turn.
 pub(super) const PLACES: u32 = 2;
 
-/// Bytes between the slots and the chunks: a probe with lines around it that no rank touches, since
+/// Bytes behind the slots: a probe with lines around it that no rank touches, since
 /// a processor fetches neighbours of lines that it uses.
 pub(super) const PROBE_BYTES: usize = 512;
 
@@ -168,10 +168,11 @@ impl SetPlace {
     }
 
     /// The word that the owner changes now and then, by which others measure how far away it is:
-    /// in the middle of the bytes before the chunks.
+    /// in the middle of the bytes behind the slots.
     #[cfg(not(loom))]
     fn probe(&self) -> *const Word {
-        self.chunks.wrapping_sub(PROBE_BYTES / 2).cast_const().cast()
+        let behind = self.slots.wrapping_add(self.size.wrapping_add(PLACES) as usize);
+        behind.cast::<u8>().wrapping_add(PROBE_BYTES / 2).cast()
     }
 
     fn chunk(&self, position: u32) -> *mut u8 {

@@ -48,11 +48,15 @@ pub struct Geometry {
     pub block_bytes: u32,
     /// Sets of control slots for collectives, a communicator
     /// each: 0..=[`SETS_MAX`](Self::SETS_MAX). 83,840 bytes each, and [chunks](Self::chunks): eight
-    /// as large as a block, or 2 MiB where ranks are few and blocks are large.
+    /// as large as a block, or 2 MiB in each of the first four where ranks are few and blocks are
+    /// large.
     pub sets: u32,
 }
 
-/// Bytes of all chunks of a set where ranks are few. More than a core has in caches of its own: a
+/// Sets whose chunks are more where ranks are few: those of the communicators that are made first.
+const LARGE_SETS: u32 = 4;
+
+/// Bytes of all chunks of such a set. More than a core has in caches of its own: a
 /// chunk that is written again has gone to a cache that cores share, and that is cheaper to write
 /// than one whose lines two cores have in their own. Of the sizes that fit into those, only 8 KiB
 /// are as cheap.
@@ -68,14 +72,57 @@ const LARGE_BLOCK_BYTES: u32 = 8 << 10;
 /// reads. Where there are more a chunk has a part for each.
 const CHUNK_BYTES_OF_TWO: u32 = 8 << 10;
 
-/// The sizes of a set.
+/// The division of what follows the lanes: the progress records of all sets, next to each other, so
+/// that few pages hold those of sets that are not used; then the slots of each, then the chunks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SetSizes {
-    /// Chunks, a power of two.
-    pub(super) chunks: u32,
+pub(super) struct SetsLayout {
+    sets: u32,
+    /// Bytes of a chunk.
     pub(super) chunk_bytes: u32,
-    /// Bytes of the whole set.
-    pub(super) bytes: u64,
+    /// Chunks of a set that is among the large ones, and of another.
+    chunks: [u32; 2],
+}
+
+impl SetsLayout {
+    /// Bytes of the control slots of a set, with the places beside them.
+    pub(super) const SLOTS_BYTES: u64 =
+        (Geometry::CONTROL_SLOTS + control_slots::PLACES) as u64 * control_slots::BYTES as u64;
+
+    /// Bytes of a set but for its chunks, without the progress record.
+    const STRIDE: u64 = Self::SLOTS_BYTES + control_slots::PROBE_BYTES as u64;
+
+    /// Bytes of all sets.
+    const fn bytes(&self) -> u64 {
+        self.chunks_at(self.sets)
+    }
+
+    /// Offset of a set's progress record.
+    #[inline]
+    pub(super) const fn control_at(set: u32) -> u64 {
+        set as u64 * SLOT_BYTES as u64
+    }
+
+    /// Offset of a set's slots.
+    #[inline]
+    pub(super) const fn slots_at(&self, set: u32) -> u64 {
+        Self::control_at(self.sets) + set as u64 * Self::STRIDE
+    }
+
+    /// Chunks of a set, a power of two.
+    #[inline]
+    pub(super) const fn chunks(&self, set: u32) -> u32 {
+        let [large, small] = self.chunks;
+        if set < LARGE_SETS { large } else { small }
+    }
+
+    /// Offset of a set's chunks.
+    #[inline]
+    pub(super) const fn chunks_at(&self, set: u32) -> u64 {
+        let [large, small] = self.chunks;
+        let behind = set.saturating_sub(LARGE_SETS);
+        let chunks = (set - behind) as u64 * large as u64 + behind as u64 * small as u64;
+        self.slots_at(self.sets) + chunks * self.chunk_bytes as u64
+    }
 }
 
 impl Geometry {
@@ -91,7 +138,7 @@ impl Geometry {
     pub const LANES_MAX: u32 = 32;
     /// Most sets of control slots. None where words have 32 bits: a small core does not hold the
     /// code.
-    pub const SETS_MAX: u32 = if cfg!(target_pointer_width = "64") { 8 } else { 0 };
+    pub const SETS_MAX: u32 = if cfg!(target_pointer_width = "64") { 32 } else { 0 };
     /// Control slots of a set, and so the most collectives of one communicator under way at a time.
     pub const CONTROL_SLOTS: u32 = 8;
     /// Chunks of a set at least.
@@ -149,8 +196,7 @@ impl Geometry {
 
     /// Header, shared inbox, lanes, and sets; of numbers within their bounds, so that it fits.
     const fn bytes(&self) -> u64 {
-        let sets =
-            if Self::SETS_MAX > 0 { (self.sets as u64).wrapping_mul(self.set_sizes().bytes) } else { 0 };
+        let sets = if Self::SETS_MAX > 0 { self.sets_layout().bytes() } else { 0 };
         self.sets_at().wrapping_add(sets)
     }
 
@@ -158,10 +204,6 @@ impl Geometry {
     pub(super) const fn sets_at(&self) -> u64 {
         (self.lane_count() as u64).wrapping_mul(self.lane_bytes()).wrapping_add(self.lanes_at())
     }
-
-    /// Bytes of the control slots of a set, with the places beside them.
-    pub(super) const CONTROL_SLOT_BYTES: u64 =
-        (Self::CONTROL_SLOTS + control_slots::PLACES) as u64 * control_slots::BYTES as u64;
 
     /// Returns true if ranks are few and blocks are large.
     const fn has_large_rings(&self) -> bool {
@@ -175,16 +217,16 @@ impl Geometry {
     }
 
     /// Chunks of a set, a power of two.
-    pub const fn chunks(&self) -> u32 {
-        let most = if self.has_large_rings() { RING_BYTES / self.chunk_bytes() } else { 0 };
+    pub const fn chunks(&self, set: u32) -> u32 {
+        let most =
+            if set < LARGE_SETS && self.has_large_rings() { RING_BYTES / self.chunk_bytes() } else { 0 };
         if most > Self::CHUNKS_MIN { 1 << most.ilog2() } else { Self::CHUNKS_MIN }
     }
 
-    /// Returns the sizes of a set, of which its progress record comes first, then slots and chunks.
-    pub(super) const fn set_sizes(&self) -> SetSizes {
-        let (chunks, chunk_bytes) = (self.chunks(), self.chunk_bytes());
-        let beside = SLOT_BYTES as u64 + Self::CONTROL_SLOT_BYTES + control_slots::PROBE_BYTES as u64;
-        SetSizes { chunks, chunk_bytes, bytes: beside + chunks as u64 * chunk_bytes as u64 }
+    /// Returns the division of the sets.
+    pub(super) const fn sets_layout(&self) -> SetsLayout {
+        let chunks = [self.chunks(0), self.chunks(LARGE_SETS)];
+        SetsLayout { sets: self.sets, chunk_bytes: self.chunk_bytes(), chunks }
     }
 
     /// Returns true if a rank has fewer lanes than there are others, and an inbox that all share.

@@ -10,7 +10,7 @@ use aldis_hal::{Cause, Epoch, PeerId};
 use super::control_slots::{self, Own, Theirs};
 #[cfg(target_pointer_width = "64")]
 use super::departures::{self, Departures};
-use super::geometry::{Geometry, Identity, PING_PONG_SLOTS, SLOT_BYTES, SetSizes, place_of};
+use super::geometry::{Geometry, Identity, PING_PONG_SLOTS, SLOT_BYTES, SetsLayout, place_of};
 use super::header::{self, InboxHeader};
 #[cfg(target_pointer_width = "64")]
 use super::inbox::{InboxControl, InboxPlace};
@@ -25,6 +25,8 @@ use crate::sync::{Ordering, Word};
 pub struct Region<'m> {
     start: NonNull<u8>,
     len: usize,
+    /// Nothing has been written to it.
+    is_fresh: bool,
     memory: PhantomData<&'m mut [u8]>,
 }
 
@@ -44,7 +46,17 @@ impl<'m> Region<'m> {
     ///   protocol's arithmetic are found and reported; memory that changes while it is being read
     ///   cannot be.
     pub const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
-        Self { start, len, memory: PhantomData }
+        Self { start, len, is_fresh: false, memory: PhantomData }
+    }
+
+    /// The `len` bytes from `start`, all of them zero: [`format`](format()) writes then only what
+    /// is not, so that of a fresh mapping few pages take memory before they are used.
+    ///
+    /// # Safety
+    /// The conditions of [`new`](Self::new), and the memory is zero: nobody has written to it, not
+    /// an earlier life of its owner either.
+    pub const unsafe fn fresh(start: NonNull<u8>, len: usize) -> Self {
+        Self { start, len, is_fresh: true, memory: PhantomData }
     }
 
     fn header(&self) -> Result<&InboxHeader, Cause> {
@@ -95,7 +107,9 @@ pub(super) fn format_at(
         return Err(Cause::BadRegion);
     }
     let memory = InboxParts { start: region.start, geometry };
-    header.publish::<header::Exact>(geometry, identity, start, || memory.clear(start));
+    // A word that is cleared is zero or the first position.
+    let is_clear = region.is_fresh && start == 0;
+    header.publish::<header::Exact>(geometry, identity, start, || memory.clear(start, is_clear));
     Ok(())
 }
 
@@ -105,7 +119,7 @@ pub(super) fn format_at(
 /// [`Cause::BadRegion`] for a region that is not aligned to 64 bytes, not formatted (yet), foreign,
 /// truncated, or self-contradictory; [`Cause::Incompatible`] for one of another version.
 pub fn inspect(region: &Region<'_>) -> Result<(Geometry, Identity), Cause> {
-    let same = Region { start: region.start, len: region.len, memory: PhantomData };
+    let same = Region { is_fresh: false, ..*region };
     Inbox::open(same).map(|inbox| (inbox.geometry, inbox.identity))
 }
 
@@ -119,8 +133,8 @@ pub(super) struct Inbox<'m> {
     /// The header, which stays what it was found to be but for the words that tell of sleep; where
     /// ranks sleep.
     pub(super) header: [&'m InboxHeader; WAKES as usize],
-    /// Sizes of sets, where there are any.
-    pub(super) set_sizes: [SetSizes; (Geometry::SETS_MAX > 0) as usize],
+    /// The division of the sets, where there are any.
+    pub(super) sets_layout: [SetsLayout; (Geometry::SETS_MAX > 0) as usize],
 }
 
 impl<'m> Inbox<'m> {
@@ -133,11 +147,11 @@ impl<'m> Inbox<'m> {
     pub(super) fn open(region: Region<'m>) -> Result<Self, Cause> {
         let header = region.header()?;
         let (geometry, identity, start) = header.read::<header::Exact>(region.len)?;
-        let set_sizes = core::array::from_fn(|_| geometry.set_sizes());
+        let sets_layout = core::array::from_fn(|_| geometry.sets_layout());
         // SAFETY: it stands in the region, which `Region::new`'s caller vouched for during `'m`,
         // and is made of atomics.
         let header = core::array::from_fn(|_| unsafe { NonNull::from(header).as_ref() });
-        Ok(Self { region, geometry, identity, start, header, set_sizes })
+        Ok(Self { region, geometry, identity, start, header, sets_layout })
     }
 
     /// Takes `region` for an inbox of this one's geometry, of `identity`, without a look at it.
@@ -151,8 +165,8 @@ impl<'m> Inbox<'m> {
         }
         // SAFETY: as in `open`.
         let header = core::array::from_fn(|_| unsafe { NonNull::from(header).as_ref() });
-        let &Self { geometry, start, set_sizes, .. } = self;
-        Ok(Self { region, geometry, identity, start, header, set_sizes })
+        let &Self { geometry, start, sets_layout, .. } = self;
+        Ok(Self { region, geometry, identity, start, header, sets_layout })
     }
 
     /// The sending end of `sender`'s lane in this inbox; `None` for a rank without a lane.
@@ -215,8 +229,8 @@ impl<'m> Inbox<'m> {
     /// Returns the place of a set in an inbox of this geometry whose first one is at `sets`.
     #[inline]
     fn set(&self, sets: *const u8, set: u32) -> Option<control_slots::SetPlace> {
-        let sizes = self.set_sizes.first()?;
-        if set < self.geometry.sets { Some(place_of_set(*sizes, sets, set)) } else { None }
+        let layout = self.sets_layout.first()?;
+        if set < self.geometry.sets { Some(place_of_set(layout, sets, set)) } else { None }
     }
 
     fn memory(&self) -> InboxParts {
@@ -267,7 +281,12 @@ impl<'m> Inbox<'m> {
     pub(super) fn check_theirs(&self, lane: &Lane, identity: Identity) -> Result<(), Cause> {
         let start = NonNull::new(lane.path.region.cast_mut()).ok_or(Cause::BadRegion)?;
         // As long as `assume` has found it.
-        let theirs = Self::open(Region { start, len: self.geometry.inbox_bytes(), memory: PhantomData })?;
+        let theirs = Self::open(Region {
+            start,
+            len: self.geometry.inbox_bytes(),
+            is_fresh: false,
+            memory: PhantomData,
+        })?;
         if theirs.identity != identity {
             return Err(Cause::BadRegion);
         }
@@ -369,13 +388,19 @@ impl InboxParts {
         }
     }
 
-    /// Sets every control word to the state before the first message at `start`. The region was
-    /// found long enough.
-    fn clear(self, start: u32) {
+    /// Sets every control word to the state before the first message at `start`; if all of them are
+    /// zero, only those that are not in that state. The region was found long enough.
+    fn clear(self, start: u32, is_zero: bool) {
         #[cfg(target_pointer_width = "64")]
         if self.geometry.is_shared() {
             // SAFETY: the geometry has a shared inbox, and the region is long enough for it.
             unsafe { (*self.at(Geometry::SHARED_AT).cast::<InboxControl>()).clear() };
+        }
+        if is_zero {
+            return;
+        }
+        #[cfg(target_pointer_width = "64")]
+        if self.geometry.is_shared() {
             // SAFETY: as above.
             Departures::<departures::Exact>::new(unsafe { entries(self.start.as_ptr(), &self.geometry) })
                 .clear();
@@ -384,7 +409,7 @@ impl InboxParts {
             self.clear_lane(place, start);
         }
         let sets = self.at(self.geometry.sets_at() as usize);
-        let place = |set| place_of_set(self.geometry.set_sizes(), sets, set);
+        let place = |set| place_of_set(&self.geometry.sets_layout(), sets, set);
         for place in (0..self.geometry.sets.min(Geometry::SETS_MAX)).map(place) {
             // SAFETY: a set of the geometry, in a region that is long enough for it; none is in
             // use yet, and no rank reads there.
@@ -406,18 +431,16 @@ unsafe fn entries<'m>(region: *const u8, geometry: &Geometry) -> &'m [Word] {
     unsafe { core::slice::from_raw_parts(start, geometry.peers as usize) }
 }
 
-/// Returns the place of a set of these sizes in an inbox whose first one is at `sets`.
+/// Returns the place of a set where the first progress record is at `sets`.
 #[inline]
-fn place_of_set(sizes: SetSizes, sets: *const u8, set: u32) -> control_slots::SetPlace {
-    let control = sets.cast_mut().wrapping_add((sizes.bytes as usize).wrapping_mul(set as usize));
-    let slots = control.wrapping_add(SLOT_BYTES as usize);
-    let chunks = slots.wrapping_add(Geometry::CONTROL_SLOT_BYTES as usize + control_slots::PROBE_BYTES);
+fn place_of_set(layout: &SetsLayout, sets: *const u8, set: u32) -> control_slots::SetPlace {
+    let at = |offset: u64| sets.wrapping_add(offset as usize);
     control_slots::SetPlace {
-        control: control.cast_const().cast(),
-        slots: slots.cast_const().cast(),
-        chunks,
+        control: at(SetsLayout::control_at(set)).cast(),
+        slots: at(layout.slots_at(set)).cast(),
+        chunks: at(layout.chunks_at(set)).cast_mut(),
         size: Geometry::CONTROL_SLOTS,
-        depth: sizes.chunks,
-        chunk_bytes: sizes.chunk_bytes,
+        depth: layout.chunks(set),
+        chunk_bytes: layout.chunk_bytes,
     }
 }

@@ -139,11 +139,15 @@ impl Shm<'_> {
 
 impl SharedControl for Shm<'_> {
     #[inline]
-    fn shape(&self) -> ControlSlotsShape {
-        let sizes = self.inbox.set_sizes.first();
-        let (chunks, chunk_bytes) = sizes.map_or((0, 0), |sizes| (sizes.chunks, sizes.chunk_bytes));
+    fn sets(&self) -> u32 {
+        self.inbox.geometry.sets
+    }
+
+    #[inline]
+    fn shape(&self, set: u32) -> ControlSlotsShape {
+        let layout = self.inbox.sets_layout.first();
+        let (chunks, chunk_bytes) = layout.map_or((0, 0), |layout| (layout.chunks(set), layout.chunk_bytes));
         ControlSlotsShape {
-            sets: self.inbox.geometry.sets,
             slots: Geometry::CONTROL_SLOTS,
             slot_bytes: SLOT_PAYLOAD as u32,
             chunks,

@@ -8,13 +8,13 @@
 //!
 //! | ranks | slots | blocks | a lane | the node |
 //! |---|---|---|---|---|
-//! | 1..=8 | 128 | 16 x 32 KiB | 528 KiB | up to 128 MiB |
-//! | 9..=16 | 64 | 8 x 32 KiB | 264 KiB | up to 111 MiB |
-//! | 17..=32 | 64 | 8 x 16 KiB | 136 KiB | up to 182 MiB |
-//! | 33..=64 | 32 | 8 x 8 KiB | 68 KiB | up to 212 MiB |
+//! | 1..=8 | 128 | 16 x 32 KiB | 528 KiB | up to 160 MiB |
+//! | 9..=16 | 64 | 8 x 32 KiB | 264 KiB | up to 137 MiB |
+//! | 17..=32 | 64 | 8 x 16 KiB | 136 KiB | up to 218 MiB |
+//! | 33..=64 | 32 | 8 x 8 KiB | 68 KiB | up to 238 MiB |
 //! | 65..=128 | 16 | 4 x 3 KiB | 14.4 KiB | up to 139 MiB |
 //! | 129..=256 | 8 | 2 x 2 KiB | 5.4 KiB | up to 182 MiB |
-//! | 257..=1024 | 8 | 2 x 2 KiB | 5.4 KiB | up to 350 MiB |
+//! | 257..=1024 | 8 | 2 x 2 KiB | 5.4 KiB | up to 337 MiB |
 //!
 //! That includes what stands beside the lanes: the sets of control slots, 24 KiB a rank for
 //! [`cma`](crate::cma), and the memory in which messages are staged. Arenas come on top, as the
@@ -82,11 +82,18 @@ pub const fn staging_bytes(ranks: u32) -> usize {
     }
 }
 
-/// Sets of control slots: the world and three more communicators have collectives by them. A set
-/// takes 81 KiB of each rank and chunks: 2 MiB of them in a job of up to 8 ranks, eight blocks in
-/// a larger one. None for more than 256 ranks, each of which would look at as many others.
+/// Sets of control slots: the world and so many more communicators, less one, have collectives by
+/// them. A set takes 82 KiB of each rank and its chunks: 2 MiB of them in each of the first four of
+/// a job of up to 8 ranks, else eight blocks, or 64 KiB between two ranks. None for more than 256
+/// ranks, each of which would look at as many others.
 const fn sets(ranks: u32) -> u32 {
-    if ranks <= 256 { 4 } else { 0 }
+    match ranks {
+        0..=2 => 32,
+        3..=8 => 16,
+        9..=64 => 8,
+        65..=256 => 4,
+        _ => 0,
+    }
 }
 
 /// The driver's form of a shape.

@@ -200,6 +200,13 @@ fn region(Parts { inbox: (start, len), .. }: Parts) -> Region<'static> {
     unsafe { Region::new(start, len) }
 }
 
+/// The inbox part of this rank's own segment, which nobody has written to.
+fn own_region(Parts { inbox: (start, len), .. }: Parts) -> Region<'static> {
+    // SAFETY: as in `region`; its file was zeroed when it was made, for this life of the rank alone,
+    // and others write there only what they are attached to.
+    unsafe { Region::fresh(start, len) }
+}
+
 /// The arena part of this rank's own segment, for the rest of the process, with so many bytes in
 /// which messages are staged.
 fn arena(Parts { arena: (start, bytes), .. }: Parts, staging: usize) -> &'static Arena {
@@ -225,7 +232,7 @@ impl<'a> Inboxes<'a> {
         let inbox_bytes = geometry.inbox_bytes();
         let broken = |error| JoinError::Segment { rank: segments.me, error };
         let parts = own.parts(inbox_bytes).map_err(broken)?;
-        let (inbox, arena) = (region(parts), arena(parts, segments.staging));
+        let (inbox, arena) = (own_region(parts), arena(parts, segments.staging));
         shm::format(&inbox, geometry, identity).map_err(refused)?;
         let lanes: Vec<Lane> = (0..segments.next()).map(|_| Lane::EMPTY).collect();
         let first = PeerId(segments.first);

@@ -62,12 +62,12 @@ impl ControlSlots<'_> {
     /// Returns the number of control slots, and their size.
     #[inline]
     pub fn shape(&self) -> ControlSlotsShape {
-        self.control.shape()
+        self.control.shape(self.set)
     }
 
     /// Returns the number of sets that other communicators may have behind this one.
     pub fn sets_behind(&self) -> u32 {
-        self.shape().sets.saturating_sub(self.set.saturating_add(1))
+        self.control.sets().saturating_sub(self.set.saturating_add(1))
     }
 
     /// Starts the communicator's next collective and returns its number. The caller finishes it,
@@ -279,7 +279,7 @@ fn join(comms: &mut Comms<'_>, control: &mut dyn aldis_hal::SharedControl, comm:
     let row = comms.row(comm.context()).ok_or(Cause::Stale)?;
     let mut others = (0..row.size()).filter(|rank| *rank != row.rank());
     let reached = |rank| row.peer(rank, comms.pieces).is_some_and(|peer| control.reach(peer).is_ok());
-    let control_slots = match set_of(comm.slot(), control.shape().sets) {
+    let control_slots = match set_of(comm.slot(), control.sets()) {
         // First of all: it also says what messages cost.
         _ if !others.all(reached) => ControlSlotsState::Elsewhere,
         None => ControlSlotsState::NoSet,
@@ -342,7 +342,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
             return;
         }
         let (Some(control), comms) = (self.transport.control_slots(), &mut self.engine.comms) else { return };
-        let Some(set) = set_of(comm.slot(), control.shape().sets) else { return };
+        let Some(set) = set_of(comm.slot(), control.sets()) else { return };
         let Some(row) = comms.row(comm.context()) else { return };
         if open(control, set, row, comms.pieces).is_err() {
             let _ = comms.row_mut(comm).map(|row| row.control_slots = ControlSlotsState::Elsewhere);
@@ -372,7 +372,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     #[cold]
     pub(crate) fn leave_control_slots(&mut self, comm: &Comm) {
         let (Some(control), comms) = (self.transport.control_slots(), &mut self.engine.comms) else { return };
-        let Some(set) = set_of(comm.slot(), control.shape().sets) else { return };
+        let Some(set) = set_of(comm.slot(), control.sets()) else { return };
         let Some(row) = comms.row(comm.context()) else { return };
         let is_joined = row.control_slots == ControlSlotsState::Joined;
         control.leave(set);

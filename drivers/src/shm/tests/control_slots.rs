@@ -145,7 +145,7 @@ proptest! {
             match world.ranks[1].chunk(0, position, PeerId(0)) {
                 Ok(None) => prop_assert!(context != CONTEXT || past as i32 <= 0),
                 Ok(Some(chunk)) => {
-                    prop_assert!((1..=GEOMETRY.chunks()).contains(&past));
+                    prop_assert!((1..=GEOMETRY.chunks(0)).contains(&past));
                     prop_assert!(chunk.len() == 128 && is_within(&world, 0, chunk.as_ptr(), 128));
                 }
                 Err(cause) => prop_assert_eq!(cause, Cause::Malformed(Malformed::Credit)),
@@ -167,7 +167,7 @@ proptest! {
         for position in (0..100).map(|index| first.wrapping_add(index)) {
             let Some(chunk) = world.ranks[1].fill(0, position) else { continue };
             let (at, len) = (chunk.bytes.as_ptr(), chunk.bytes.len());
-            prop_assert!(position.wrapping_sub(first) < GEOMETRY.chunks() && len == 128);
+            prop_assert!(position.wrapping_sub(first) < GEOMETRY.chunks(0) && len == 128);
             prop_assert!(is_within(&world, 1, at, len));
         }
     }

@@ -27,8 +27,25 @@ pub(super) struct InboxLine([u8; 64]);
 
 /// Memory for one inbox. Given away; a [`InboxesJob`] takes back its own.
 pub(super) fn memory(bytes: usize) -> NonNull<[u8]> {
-    let lines = std::vec![InboxLine([0xA5; 64]); bytes.div_ceil(64)].leak();
+    memory_of(0xA5, bytes)
+}
+
+fn memory_of(byte: u8, bytes: usize) -> NonNull<[u8]> {
+    let lines = std::vec![InboxLine([byte; 64]); bytes.div_ceil(64)].leak();
     NonNull::slice_from_raw_parts(NonNull::from(lines).cast(), bytes)
+}
+
+/// Formats a region that is known to be zero and one of zeros that is not, and returns true if both
+/// hold the same then.
+fn formats_zeros_alike(geometry: Geometry) -> bool {
+    let [fresh, cleared] = [(); 2].map(|()| memory_of(0, geometry.inbox_bytes()));
+    // SAFETY: as in `region`, and nobody has written to it.
+    let known = unsafe { Region::fresh(fresh.cast(), fresh.len()) };
+    for region in [known, region(cleared)] {
+        super::format(&region, geometry, identity(1)).unwrap();
+    }
+    // SAFETY: leaked by `memory_of`, and no region is made over them any more.
+    unsafe { fresh.as_ref() == cleared.as_ref() }
 }
 
 pub(super) fn region(memory: NonNull<[u8]>) -> Region<'static> {

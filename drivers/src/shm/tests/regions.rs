@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use aldis_hal::{Cause, Cost, Epoch, PeerId, Resource};
 use std::vec::Vec;
 
-use super::{InboxesJob, SMALL, identity, lanes, memory, region};
+use super::{InboxesJob, SMALL, formats_zeros_alike, identity, lanes, memory, region};
 use crate::shm::geometry::place_of;
 use crate::shm::{Geometry, Identity, Shm, format, inspect};
 
@@ -100,6 +100,14 @@ fn a_transport_needs_its_own_inbox_and_enough_lanes() {
 }
 
 #[test]
+fn an_inbox_in_fresh_memory_is_like_one_that_was_cleared() {
+    let shared = Geometry { peers: 40, sets: 6, ..SMALL };
+    for geometry in [SMALL, Geometry { peers: 3, ..shared }, shared] {
+        assert!(formats_zeros_alike(geometry), "{geometry:?}");
+    }
+}
+
+#[test]
 fn format_refuses_owners_and_epochs_that_cannot_be() {
     let inbox = region(memory(SMALL.inbox_bytes()));
     let beyond = Cause::RankOutOfRange { rank: 2, size: 2 };
@@ -126,7 +134,7 @@ fn geometries_are_checked() {
     assert_eq!(Geometry { blocks: 33, ..SMALL }.check(), Err(Cause::TooBig { len: 33, max: 32 }));
     assert_eq!(Geometry { block_bytes: 0, ..SMALL }.check(), Err(Cause::Incompatible));
     assert_eq!(Geometry { block_bytes: 100, ..SMALL }.check(), Err(Cause::Unaligned { need: 64 }));
-    assert_eq!(Geometry { sets: 9, ..SMALL }.check(), Err(Cause::TooBig { len: 9, max: 8 }));
+    assert_eq!(Geometry { sets: 33, ..SMALL }.check(), Err(Cause::TooBig { len: 33, max: 32 }));
     let with = Geometry { sets: 2, ..SMALL }.inbox_bytes() - SMALL.inbox_bytes();
     assert_eq!(
         with,
@@ -143,7 +151,8 @@ fn geometries_are_checked() {
     ] {
         let geometry = Geometry { peers, block_bytes, sets: 1, ..SMALL };
         let without = Geometry { sets: 0, ..geometry };
-        assert_eq!((geometry.chunks(), geometry.chunk_bytes()), (chunks, chunk_bytes), "{geometry:?}");
+        assert_eq!((geometry.chunks(3), geometry.chunk_bytes()), (chunks, chunk_bytes), "{geometry:?}");
+        assert_eq!(geometry.chunks(4), 8, "more sets have fewer");
         let set = geometry.inbox_bytes() - without.inbox_bytes();
         assert_eq!(set, 128 + 10 * 8320 + 512 + chunks as usize * chunk_bytes as usize);
     }
