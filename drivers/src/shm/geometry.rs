@@ -1,5 +1,7 @@
 //! The division of an inbox, in numbers alone: sizes, limits, offsets.
 
+use core::ops::Range;
+
 use aldis_hal::{Cause, Epoch, PeerId};
 
 use super::control_slots;
@@ -221,6 +223,17 @@ impl Geometry {
         let most =
             if set < LARGE_SETS && self.has_large_rings() { RING_BYTES / self.chunk_bytes() } else { 0 };
         if most > Self::CHUNKS_MIN { 1 << most.ilog2() } else { Self::CHUNKS_MIN }
+    }
+
+    /// Returns the bytes of an inbox in which the chunks of a set stand, so that their pages can be
+    /// made before they are used; none of a set that there is not.
+    pub const fn chunks_range(&self, set: u32) -> Range<usize> {
+        if set >= self.sets || self.check().is_err() {
+            return 0..0;
+        }
+        let layout = self.sets_layout();
+        let start = self.sets_at() + layout.chunks_at(set);
+        start as usize..(start + layout.chunks(set) as u64 * layout.chunk_bytes as u64) as usize
     }
 
     /// Returns the division of the sets.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use aldis_sys::memory::{
     FallocateFlags, MFdFlags, MapFlags, Mode, ProtFlags, SealFlag, add_seals, fallocate, fchmod, fstat,
-    ftruncate, memfd_create, mmap, munmap, off_t, seals,
+    ftruncate, memfd_create, mmap, munmap, off_t, populate, seals,
 };
 use aldis_sys::{Errno, uninterrupted};
 
@@ -359,6 +359,21 @@ impl Segment {
         // SAFETY: neither offset is behind the end of the segment, which is mapped.
         let (inbox, behind) = unsafe { (start.add(LEAST_BYTES), start.add(arena)) };
         Ok(Parts { inbox: (inbox, inbox_bytes), arena: (behind, bytes - arena) })
+    }
+
+    /// Makes the pages of a stretch of a part of it now, and changes no byte: a page that is made when
+    /// it is first used costs more than to copy all of its bytes. Older systems cannot, and pages are
+    /// made later then.
+    pub(crate) fn populate(&self, part: (NonNull<u8>, usize), stretch: Range<usize>) {
+        let (start, bytes) = part;
+        let offset = start.addr().get().wrapping_sub(self.start().addr().get());
+        let (first, end) =
+            (offset.saturating_add(stretch.start), offset.saturating_add(stretch.end.min(bytes)));
+        let page = first / PAGE_BYTES * PAGE_BYTES;
+        if first < end && end <= self.bytes {
+            // SAFETY: within the segment, which is mapped.
+            let _ = populate(unsafe { self.start().add(page) }.cast(), end - page);
+        }
     }
 
     /// Returns the stand, where copies by the system are agreed upon.

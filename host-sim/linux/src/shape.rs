@@ -96,6 +96,18 @@ const fn sets(ranks: u32) -> u32 {
     }
 }
 
+/// Returns true if each of so many ranks makes at its start the pages of its own that the world's
+/// long collectives and staged messages pass through: where ranks are few, and that is much of each.
+pub(crate) const fn makes_own_pages(ranks: u32) -> bool {
+    matches!(ranks, 2..=8)
+}
+
+/// Returns true if each of so many ranks makes those of the others too: of more than one other that
+/// takes too long.
+pub(crate) const fn makes_pages_of_others(ranks: u32) -> bool {
+    ranks == 2
+}
+
 /// The driver's form of a shape.
 pub const fn geometry(ranks: u32, shape: Shape) -> Geometry {
     let Shape { slots, blocks, block_bytes } = shape;

@@ -26,6 +26,7 @@ use crate::ethernet::{Wired, WiredIdentity};
 use crate::network::Network;
 use crate::platform::HostPlatform;
 use crate::segment::{self, LEAST_BYTES, PAGE_BYTES, Parts, Segment};
+use crate::shape::{makes_own_pages, makes_pages_of_others};
 use crate::sleeper;
 use crate::tcp::Tcp;
 #[cfg(feature = "verbs")]
@@ -215,6 +216,14 @@ fn arena(Parts { arena: (start, bytes), .. }: Parts, staging: usize) -> &'static
     Box::leak(Box::new(unsafe { Arena::new(start, bytes, staging) }))
 }
 
+/// Makes the pages of a segment that the world's long collectives and staged messages pass through:
+/// made as they are used, they would cost several times what is copied.
+fn make_pages(segment: &Segment, parts: Parts, geometry: Geometry, staging: usize) {
+    let arena_bytes = parts.arena.1;
+    segment.populate(parts.inbox, geometry.chunks_range(0));
+    segment.populate(parts.arena, arena_bytes.saturating_sub(staging)..arena_bytes);
+}
+
 impl<'a> Inboxes<'a> {
     /// Lays out this rank's own inbox.
     pub(crate) fn format(
@@ -234,6 +243,9 @@ impl<'a> Inboxes<'a> {
         let parts = own.parts(inbox_bytes).map_err(broken)?;
         let (inbox, arena) = (own_region(parts), arena(parts, segments.staging));
         shm::format(&inbox, geometry, identity).map_err(refused)?;
+        if makes_own_pages(geometry.peers) {
+            make_pages(own, parts, geometry, segments.staging);
+        }
         let lanes: Vec<Lane> = (0..segments.next()).map(|_| Lane::EMPTY).collect();
         let first = PeerId(segments.first);
         let shm = Shm::of_node(NodeRank { first, identity }, inbox, lanes.leak(), COST).map_err(refused)?;
@@ -266,6 +278,10 @@ impl<'a> Inboxes<'a> {
         let refused = |cause| JoinError::Inbox { rank: peer.0, cause };
         let parts = segment.parts(self.inbox_bytes);
         let parts = parts.map_err(|error| JoinError::Segment { rank: peer.0, error })?;
+        let geometry = self.shm.inner().geometry();
+        if makes_pages_of_others(geometry.peers) {
+            make_pages(segment, parts, geometry, self.segments.staging);
+        }
         // SAFETY: a peer is attached to it, and it stays where it is.
         let inner = unsafe { self.shm.inner_mut() };
         inner.attach(peer, region(parts), expect).map_err(refused)?;

@@ -78,6 +78,7 @@ calls! {
         Ioctl "ioctl"
         Kill "kill"
         Listen "listen"
+        Madvise "madvise"
         Membarrier "membarrier"
         MemfdCreate "memfd_create"
         Mkdir "mkdir"

@@ -40,7 +40,7 @@ pub(super) fn errors(call: Call) -> &'static [Errno] {
         Call::MemfdCreate => &[ENOMEM, EMFILE],
         Call::Mkdir => &[ENOSPC, EACCES],
         Call::Mmap | Call::Mprotect => &[ENOMEM, EACCES],
-        Call::Munmap | Call::Nanosleep => &[EINVAL],
+        Call::Madvise | Call::Munmap | Call::Nanosleep => &[EINVAL],
         Call::Open => &[EMFILE, EACCES, ENOENT],
         Call::SchedGetaffinity | Call::SchedSetaffinity | Call::Prctl => &[EPERM, EINVAL],
         Call::Setsockopt | Call::Getsockopt => &[ENOBUFS, EINVAL],
