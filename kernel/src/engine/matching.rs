@@ -112,15 +112,14 @@ struct Bins<'s> {
 }
 
 impl Bins<'_> {
-    /// The bin of a key. Consecutive sources and contexts go to different bins: each factor is odd,
-    /// and so is its upper half. Consecutive tags go to neighbouring ones: of a series, as
-    /// collectives have it, the next bin is in a cache line that is here, and few pages are touched.
+    /// The bin of a key. Consecutive tags go to neighbouring bins: of a series, as collectives have
+    /// it, the next one is in a cache line that is here, and few pages are touched. All else is
+    /// spread by a factor that was searched for, so that tables of every size have patterns that
+    /// programs use in at least half as many bins as there could be.
     #[inline]
     fn of(&mut self, key: &Key) -> Option<&mut Bin> {
-        let mixed = key.context.wrapping_mul(0x9E37_79B1)
-            ^ key.source.wrapping_mul(0x85EB_CA77)
-            ^ (key.tag >> TAG_RUN_LOG).wrapping_mul(0xC2B2_AE3D);
-        let index = (mixed >> 16).wrapping_add(key.tag) & self.mask;
+        let mixed = key.context ^ key.source.rotate_left(7) ^ (key.tag >> TAG_RUN_LOG);
+        let index = (mixed.wrapping_mul(0x04E2_14E1) >> 12).wrapping_add(key.tag) & self.mask;
         self.slots.get_mut(index as usize)
     }
 }

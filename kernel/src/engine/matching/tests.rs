@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::vec::Vec;
 
 use proptest::prelude::*;
@@ -99,4 +100,45 @@ fn contexts_do_not_meet() {
         matcher.match_posted(&mut requests, &Key { context: 1, source: 0, tag: 0 }),
         Some(handle.slot)
     );
+}
+
+/// Returns how many stretches of `run` bins these keys have, in a table of so many bins.
+fn bins_of(count: usize, run: usize, keys: impl Iterator<Item = Key>) -> usize {
+    let mut slots: Vec<Bin> = (0..count).map(|_| Bin::EMPTY).collect();
+    let first = slots.as_ptr().addr();
+    let mut bins = Bins { slots: &mut slots, mask: count as u32 - 1 };
+    let mut place =
+        |key: Key| (core::ptr::from_ref(bins.of(&key).unwrap()).addr() - first) / size_of::<Bin>();
+    keys.map(|key| place(key) / run).collect::<HashSet<_>>().len()
+}
+
+#[test]
+fn keys_that_programs_use_are_spread_over_the_bins() {
+    let key = |context, source, tag| Key { context, source, tag };
+    for bins in [64, 1024, 1 << 16] {
+        let count = bins as u32;
+        // Keys drawn at random have 63 of 100 bins.
+        let least = bins / 2;
+        assert_eq!(bins_of(bins, 1, (0..64).map(|tag| key(1, 2, tag))), 64, "tags in a row");
+        assert!(bins_of(bins, 1, (0..count).map(|source| key(1, source, 0))) >= least, "sources of {bins}");
+        assert!(
+            bins_of(bins, 1, (0..count).map(|context| key(context, 0, 0))) >= least,
+            "contexts of {bins}"
+        );
+        for step in [1, 2, 64, 100, 1024, 1 << 15] {
+            let tags = (0..count).map(|place| key(1, 2, place.wrapping_mul(step)));
+            assert!(bins_of(bins, 1, tags) >= least, "tags {step} apart of {bins}");
+        }
+        for mask in [7, 31] {
+            let both = (0..count).map(|place| key(1, place / (mask + 1), place & mask));
+            assert!(bins_of(bins, 1, both) >= least, "{mask} tags of each source of {bins}");
+        }
+    }
+}
+
+#[test]
+fn a_series_of_tags_uses_each_stretch_of_bins_up() {
+    let series = (0..1024).map(|tag| Key { context: 5, source: 1, tag: 0x4000_0000 + tag });
+    // Each 64 of them have a KiB, which may lie in two pages.
+    assert!(bins_of(1 << 16, 256, series) <= 2 * 1024 / 64);
 }
