@@ -10,7 +10,7 @@ use aldis_hal::{Cause, Epoch, PeerId};
 use super::control_slots::{self, Own, Theirs};
 #[cfg(target_pointer_width = "64")]
 use super::departures::{self, Departures};
-use super::geometry::{Geometry, Identity, PING_PONG_SLOTS, SLOT_BYTES, SetsLayout, place_of};
+use super::geometry::{Geometry, Identity, PING_PONG_SLOTS, SHARES, SLOT_BYTES, SetsLayout, place_of};
 use super::header::{self, InboxHeader};
 #[cfg(target_pointer_width = "64")]
 use super::inbox::{InboxControl, InboxPlace};
@@ -107,8 +107,8 @@ pub(super) fn format_at(
         return Err(Cause::BadRegion);
     }
     let memory = InboxParts { start: region.start, geometry };
-    // A word that is cleared is zero or the first position.
-    let is_clear = region.is_fresh && start == 0;
+    // A word that is cleared is zero or the first position. A small core has no fresh mappings.
+    let is_clear = SHARES && region.is_fresh && start == 0;
     header.publish::<header::Exact>(geometry, identity, start, || memory.clear(start, is_clear));
     Ok(())
 }
