@@ -22,8 +22,13 @@ use crate::tables::comms::SendTarget;
 use crate::tables::peer::{Peer, Presence};
 use crate::tables::request::{Key, Machine, State};
 
-/// Events that a send without credit looks at before it waits or defers.
+/// Events that a send without credit takes in at a look, before it waits or defers.
 pub(crate) const CREDIT_LOOK: u32 = 16;
+
+/// Looks that it takes, and one without room on the wire where there are fast paths. Two ranks that
+/// send each other more than there is room for take in what the other has sent, each while it sends:
+/// nothing of it is queued or announced.
+pub(crate) const CREDIT_LOOKS: u32 = if FAST_PATHS { 8 } else { 1 };
 
 /// The kinds of messages that are sent to a peer, in turns.
 #[derive(Clone, Copy)]
@@ -113,26 +118,34 @@ impl Engine<'_> {
     ) -> Result<bool, Cause> {
         match self.inject(transport, to.peer, to.key, buffer, None)? {
             Injected::Sent => Ok(true),
-            Injected::NoCredit => self.sent_with_new_credit(transport, to, buffer),
+            Injected::NoCredit => self.sent_after_looks(transport, to, buffer),
+            Injected::NoRoom if FAST_PATHS => self.sent_after_looks(transport, to, buffer),
             Injected::NeedsRequest | Injected::Announced | Injected::NoRoom => Ok(false),
         }
     }
 
-    /// Sends like [`sent_before_others`](Self::sent_before_others), but after a look at what has
+    /// Sends like [`sent_before_others`](Self::sent_before_others), but after some looks at what has
     /// arrived: a rank that only sends finds its credits there, and its eager messages stay eager.
     #[cold]
-    fn sent_with_new_credit<T: Transport>(
+    fn sent_after_looks<T: Transport>(
         &mut self,
         transport: &mut T,
         to: &SendTarget,
         buffer: UserBuffer,
     ) -> Result<bool, Cause> {
-        self.poll_transport(transport, CREDIT_LOOK);
-        self.presence(to.peer)?;
-        if ACTIVE && !self.is_connected(to.peer) {
-            return Ok(false);
+        for _ in 0..CREDIT_LOOKS {
+            self.poll_transport(transport, CREDIT_LOOK);
+            self.presence(to.peer)?;
+            if ACTIVE && !self.is_connected(to.peer) {
+                return Ok(false);
+            }
+            match self.inject(transport, to.peer, to.key, buffer, None)? {
+                Injected::Sent => return Ok(true),
+                Injected::NoCredit | Injected::NoRoom => {}
+                Injected::NeedsRequest | Injected::Announced => return Ok(false),
+            }
         }
-        Ok(matches!(self.inject(transport, to.peer, to.key, buffer, None)?, Injected::Sent))
+        Ok(false)
     }
 
     /// Sends from the rendezvous and send queues of the scheduled peers, in rotation; at most

@@ -161,13 +161,11 @@ impl Peer {
         Some(in_block)
     }
 
-    /// Returns true if an eager message of so many bytes could go to it at once if it had the
-    /// credit.
-    pub(crate) fn lacks_credit(&self, length: u64) -> bool {
-        let in_block = length >= u64::from(self.thresholds.inline_end);
-        let too_long = in_block && length >= u64::from(self.thresholds.eager_end);
-        let can = matches!(self.presence, Presence::Connected) && self.send_queue.is_empty() && !too_long;
-        can && (self.envelopes_out.available() == 0 || in_block && self.blocks_out.available() == 0)
+    /// Returns true if an eager message of so many bytes could go to it at once if there were the
+    /// credit and room on the wire.
+    pub(crate) fn could_take_eager(&self, length: u64) -> bool {
+        let too_long = length >= u64::from(self.thresholds.inline_end.max(self.thresholds.eager_end));
+        matches!(self.presence, Presence::Connected) && self.send_queue.is_empty() && !too_long
     }
 
     /// Accounts for one fast-path send: spends credits, advances the sequence number.

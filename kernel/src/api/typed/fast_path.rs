@@ -9,7 +9,7 @@ use crate::api::endpoint::Endpoint;
 use crate::api::poll_rounds::Within;
 use crate::datatype::{Datatype, Form, Held};
 use crate::engine::fast_path::Posting;
-use crate::engine::send_queue::CREDIT_LOOK;
+use crate::engine::send_queue::{CREDIT_LOOK, CREDIT_LOOKS};
 use crate::engine::state::Engine;
 use crate::error::Failed;
 use crate::memory::buffer::UserBuffer;
@@ -59,7 +59,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     #[inline(always)]
     pub(crate) fn try_send_plain(&mut self, comm: &Comm, data: &Elements, to: Rank, tag: Tag) -> usize {
         match self.send_plain(comm, data, to, tag) {
-            0 => apart(&(*comm, *data), |(comm, data)| self.send_plain_with_new_credit(comm, data, to, tag)),
+            0 => apart(&(*comm, *data), |(comm, data)| self.send_plain_after_looks(comm, data, to, tag)),
             bytes => bytes,
         }
     }
@@ -78,27 +78,28 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         }
     }
 
-    /// Sends elements that nothing but credit was missing for, after a look at what has arrived, as
-    /// `Engine::send` does. It works everything out again, so that the fast path before it keeps
-    /// what it knows in registers.
+    /// Sends elements that nothing but credit or room was missing for, after some looks at what has
+    /// arrived, as `Engine::send` does. It works everything out again, so that the fast path before
+    /// it keeps what it knows in registers.
     #[cold]
     #[inline(never)]
-    fn send_plain_with_new_credit(&mut self, comm: &Comm, data: &Elements, to: Rank, tag: Tag) -> usize {
+    fn send_plain_after_looks(&mut self, comm: &Comm, data: &Elements, to: Rank, tag: Tag) -> usize {
         let &Elements { memory, ref place, mode: Mode::Standard, checked: false } = data else { return 0 };
         let Some(plain) = self.engine.plain(memory, place) else { return 0 };
         let Ok(target) = self.engine.comms.target(comm, to, tag) else { return 0 };
-        let length = plain.buffer.len() as u64;
-        let Self { engine, transport, .. } = self;
-        if !engine.peers.get(target.peer).is_some_and(|peer| peer.lacks_credit(length)) {
-            return 0;
-        }
-        engine.poll_transport(transport, CREDIT_LOOK);
         let PlainData { elements, buffer } = plain;
-        if engine.try_send_eager(transport, &target, buffer, Some(elements.signature)) {
-            buffer.len()
-        } else {
-            0
+        let Self { engine, transport, .. } = self;
+        let length = buffer.len() as u64;
+        for _ in 0..CREDIT_LOOKS {
+            if !engine.peers.get(target.peer).is_some_and(|peer| peer.could_take_eager(length)) {
+                return 0;
+            }
+            engine.poll_transport(transport, CREDIT_LOOK);
+            if engine.try_send_eager(transport, &target, buffer, Some(elements.signature)) {
+                return buffer.len();
+            }
         }
+        0
     }
 
     /// Posts a receive like [`try_post`](Self::try_post), but of elements that lie in one piece.
