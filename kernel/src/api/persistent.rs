@@ -207,7 +207,9 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         let is_standard = request.operation == Operation::Send && request.mode == Mode::Standard;
         let Some((buffer, signature)) = plain.filter(|_| is_standard) else { return false };
         let target = SendTarget { peer: request.peer, rank: request.rank, key: request.key };
-        if !engine.try_send_eager(transport, &target, buffer, signature) {
+        let is_sent = engine.try_send_eager(transport, &target, buffer, signature)
+            || engine.send_eager_after_looks(transport, &target, buffer, signature);
+        if !is_sent {
             return false;
         }
         if let Some(request) = engine.requests.get(handle) {

@@ -10,6 +10,7 @@ use aldis_protocols::header::{HEADER_BYTES, Kind, Label, WholeHead};
 use crate::counters::count;
 use crate::datatype::Form;
 use crate::engine::matching::{Envelope, Payload};
+use crate::engine::send_queue::{CREDIT_LOOK, CREDIT_LOOKS};
 use crate::engine::state::{ArmedRecv, Engine, FAST_PATHS, status};
 use crate::memory::buffer::UserBuffer;
 use crate::rank::{Status, WILD};
@@ -60,6 +61,33 @@ impl Engine<'_> {
         count(&mut self.counters.messages_sent);
         self.counters.bytes_sent += length;
         true
+    }
+
+    /// Sends like [`try_send_eager`](Self::try_send_eager), if nothing but credit or room is missing,
+    /// once some looks at what has arrived find them.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn send_eager_after_looks<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        target: &SendTarget,
+        buffer: UserBuffer,
+        signature: Option<u32>,
+    ) -> bool {
+        let length = buffer.len() as u64;
+        for _ in 0..CREDIT_LOOKS {
+            let Some(peer) = self.peers.get(target.peer).filter(|peer| peer.could_take_eager(length)) else {
+                return false;
+            };
+            if signature.is_some() && Form::to_peer(peer.words) != Form::Native {
+                return false;
+            }
+            self.poll_transport(transport, CREDIT_LOOK);
+            if self.try_send_eager(transport, target, buffer, signature) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Posts a receive if no message is unexpected, none is held back or probed for, the peer is

@@ -9,7 +9,6 @@ use crate::api::endpoint::Endpoint;
 use crate::api::poll_rounds::Within;
 use crate::datatype::{Datatype, Form, Held};
 use crate::engine::fast_path::Posting;
-use crate::engine::send_queue::{CREDIT_LOOK, CREDIT_LOOKS};
 use crate::engine::state::Engine;
 use crate::error::Failed;
 use crate::memory::buffer::UserBuffer;
@@ -89,17 +88,11 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         let Ok(target) = self.engine.comms.target(comm, to, tag) else { return 0 };
         let PlainData { elements, buffer } = plain;
         let Self { engine, transport, .. } = self;
-        let length = buffer.len() as u64;
-        for _ in 0..CREDIT_LOOKS {
-            if !engine.peers.get(target.peer).is_some_and(|peer| peer.could_take_eager(length)) {
-                return 0;
-            }
-            engine.poll_transport(transport, CREDIT_LOOK);
-            if engine.try_send_eager(transport, &target, buffer, Some(elements.signature)) {
-                return buffer.len();
-            }
+        if engine.send_eager_after_looks(transport, &target, buffer, Some(elements.signature)) {
+            buffer.len()
+        } else {
+            0
         }
-        0
     }
 
     /// Posts a receive like [`try_post`](Self::try_post), but of elements that lie in one piece.
