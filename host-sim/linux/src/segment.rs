@@ -361,14 +361,12 @@ impl Segment {
         Ok(Parts { inbox: (inbox, inbox_bytes), arena: (behind, bytes - arena) })
     }
 
-    /// Makes the pages of a stretch of a part of it now, and changes no byte: a page that is made when
-    /// it is first used costs more than to copy all of its bytes. Older systems cannot, and pages are
-    /// made later then.
-    pub(crate) fn populate(&self, part: (NonNull<u8>, usize), stretch: Range<usize>) {
-        let (start, bytes) = part;
+    /// Makes the pages of a stretch behind `start` now, a place in it, and changes no byte: a page
+    /// that is made when it is first used costs more than to copy all of its bytes. Older systems
+    /// cannot, and pages are made later then.
+    pub(crate) fn populate(&self, start: NonNull<u8>, stretch: Range<usize>) {
         let offset = start.addr().get().wrapping_sub(self.start().addr().get());
-        let (first, end) =
-            (offset.saturating_add(stretch.start), offset.saturating_add(stretch.end.min(bytes)));
+        let (first, end) = (offset.saturating_add(stretch.start), offset.saturating_add(stretch.end));
         let page = first / PAGE_BYTES * PAGE_BYTES;
         if first < end && end <= self.bytes {
             // SAFETY: within the segment, which is mapped.

@@ -203,8 +203,8 @@ fn region(Parts { inbox: (start, len), .. }: Parts) -> Region<'static> {
 
 /// The inbox part of this rank's own segment, which nobody has written to.
 fn own_region(Parts { inbox: (start, len), .. }: Parts) -> Region<'static> {
-    // SAFETY: as in `region`; its file was zeroed when it was made, for this life of the rank alone,
-    // and others write there only what they are attached to.
+    // SAFETY: as in `region`; its file was zeroed when it was made, for this life of the rank
+    // alone, and others write there only once they are attached.
     unsafe { Region::fresh(start, len) }
 }
 
@@ -220,8 +220,8 @@ fn arena(Parts { arena: (start, bytes), .. }: Parts, staging: usize) -> &'static
 /// made as they are used, they would cost several times what is copied.
 fn make_pages(segment: &Segment, parts: Parts, geometry: Geometry, staging: usize) {
     let arena_bytes = parts.arena.1;
-    segment.populate(parts.inbox, geometry.chunks_range(0));
-    segment.populate(parts.arena, arena_bytes.saturating_sub(staging)..arena_bytes);
+    segment.populate(parts.inbox.0, geometry.chunks_range(0));
+    segment.populate(parts.arena.0, arena_bytes.saturating_sub(staging)..arena_bytes);
 }
 
 impl<'a> Inboxes<'a> {

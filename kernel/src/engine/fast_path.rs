@@ -63,8 +63,8 @@ impl Engine<'_> {
         true
     }
 
-    /// Sends like [`try_send_eager`](Self::try_send_eager), if nothing but credit or room is missing,
-    /// once some looks at what has arrived find them.
+    /// Sends like [`try_send_eager`](Self::try_send_eager), if nothing but credit or room is
+    /// missing, once some looks at what has arrived find them.
     #[cold]
     #[inline(never)]
     pub(crate) fn send_eager_after_looks<T: Transport>(

@@ -26,8 +26,8 @@ use crate::tables::request::{Key, Machine, State};
 pub(crate) const CREDIT_LOOK: u32 = 16;
 
 /// Looks that it takes, and one without room on the wire where there are fast paths. Two ranks that
-/// send each other more than there is room for take in what the other has sent, each while it sends:
-/// nothing of it is queued or announced.
+/// send each other more than there is room for take in what the other has sent, each while it
+/// sends: nothing of it is queued or announced.
 pub(crate) const CREDIT_LOOKS: u32 = if FAST_PATHS { 8 } else { 1 };
 
 /// The kinds of messages that are sent to a peer, in turns.
@@ -124,8 +124,9 @@ impl Engine<'_> {
         }
     }
 
-    /// Sends like [`sent_before_others`](Self::sent_before_others), but after some looks at what has
-    /// arrived: a rank that only sends finds its credits there, and its eager messages stay eager.
+    /// Sends like [`sent_before_others`](Self::sent_before_others), but after some looks at what
+    /// has arrived: a rank that only sends finds its credits there, and its eager messages stay
+    /// eager.
     #[cold]
     fn sent_after_looks<T: Transport>(
         &mut self,

@@ -144,3 +144,20 @@ fn every_error_reads_as_a_sentence() {
     assert!(texts[1].starts_with("a segment of rank 3 of 4"), "{}", texts[1]);
     assert_eq!(texts[2], "mmap failed: Out of memory");
 }
+
+#[test]
+fn pages_are_made_and_nothing_else() {
+    let label = Label { job: 7, rank: 0, size: 1 };
+    let bytes = LEAST_BYTES + 3 * PAGE_BYTES;
+    let file = create(label, bytes).unwrap();
+    let segment = Segment::open(&file, label, bytes).unwrap();
+    let (start, len) = segment.parts(3 * PAGE_BYTES).unwrap().inbox;
+    // SAFETY: the mapping is alive, and this thread is the only one that touches it.
+    unsafe { start.add(150).write_volatile(0x5A) };
+    for stretch in [0..len, 100..200, len - 1..len, 5..5, len..len + PAGE_BYTES, 0..usize::MAX] {
+        segment.populate(start, stretch);
+    }
+    // SAFETY: as above.
+    assert_eq!(unsafe { start.add(150).read_volatile() }, 0x5A);
+    segment.board().check(label, bytes as u64).unwrap();
+}
