@@ -78,11 +78,16 @@ const CHUNK_BYTES_OF_TWO: u32 = 8 << 10;
 /// that few pages hold those of sets that are not used; then the slots of each, then the chunks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SetsLayout {
-    sets: u32,
-    /// Bytes of a chunk.
-    pub(super) chunk_bytes: u32,
-    /// Chunks of a set that is among the large ones, and of another.
+    /// Offset of the first slots.
+    slots_at: u64,
+    /// Offset of the first chunks.
+    chunks_at: u64,
+    /// Bytes of the chunks of a set, and how many more those of a large one have.
+    ring_bytes: u64,
+    more_bytes: u64,
+    /// Chunks of a large set, and of another.
     chunks: [u32; 2],
+    pub(super) chunk_bytes: u32,
 }
 
 impl SetsLayout {
@@ -93,9 +98,11 @@ impl SetsLayout {
     /// Bytes of a set but for its chunks, without the progress record.
     const STRIDE: u64 = Self::SLOTS_BYTES + control_slots::PROBE_BYTES as u64;
 
-    /// Bytes of all sets.
-    const fn bytes(&self) -> u64 {
-        self.chunks_at(self.sets)
+    const fn new(sets: u32, chunks: [u32; 2], chunk_bytes: u32) -> Self {
+        let [large, small] = [chunks[0] as u64 * chunk_bytes as u64, chunks[1] as u64 * chunk_bytes as u64];
+        let slots_at = Self::control_at(sets);
+        let chunks_at = slots_at + sets as u64 * Self::STRIDE;
+        Self { slots_at, chunks_at, ring_bytes: small, more_bytes: large - small, chunks, chunk_bytes }
     }
 
     /// Offset of a set's progress record.
@@ -107,7 +114,7 @@ impl SetsLayout {
     /// Offset of a set's slots.
     #[inline]
     pub(super) const fn slots_at(&self, set: u32) -> u64 {
-        Self::control_at(self.sets) + set as u64 * Self::STRIDE
+        self.slots_at + set as u64 * Self::STRIDE
     }
 
     /// Chunks of a set, a power of two.
@@ -117,13 +124,11 @@ impl SetsLayout {
         if set < LARGE_SETS { large } else { small }
     }
 
-    /// Offset of a set's chunks.
+    /// Offset of a set's chunks; of the one after the last, the bytes of all.
     #[inline]
     pub(super) const fn chunks_at(&self, set: u32) -> u64 {
-        let [large, small] = self.chunks;
-        let behind = set.saturating_sub(LARGE_SETS);
-        let chunks = (set - behind) as u64 * large as u64 + behind as u64 * small as u64;
-        self.slots_at(self.sets) + chunks * self.chunk_bytes as u64
+        let larger = if set < LARGE_SETS { set } else { LARGE_SETS };
+        self.chunks_at + set as u64 * self.ring_bytes + larger as u64 * self.more_bytes
     }
 }
 
@@ -198,7 +203,7 @@ impl Geometry {
 
     /// Header, shared inbox, lanes, and sets; of numbers within their bounds, so that it fits.
     const fn bytes(&self) -> u64 {
-        let sets = if Self::SETS_MAX > 0 { self.sets_layout().bytes() } else { 0 };
+        let sets = if Self::SETS_MAX > 0 { self.sets_layout().chunks_at(self.sets) } else { 0 };
         self.sets_at().wrapping_add(sets)
     }
 
@@ -238,8 +243,7 @@ impl Geometry {
 
     /// Returns the division of the sets.
     pub(super) const fn sets_layout(&self) -> SetsLayout {
-        let chunks = [self.chunks(0), self.chunks(LARGE_SETS)];
-        SetsLayout { sets: self.sets, chunk_bytes: self.chunk_bytes(), chunks }
+        SetsLayout::new(self.sets, [self.chunks(0), self.chunks(LARGE_SETS)], self.chunk_bytes())
     }
 
     /// Returns true if a rank has fewer lanes than there are others, and an inbox that all share.

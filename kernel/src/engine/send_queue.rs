@@ -118,9 +118,9 @@ impl Engine<'_> {
     ) -> Result<bool, Cause> {
         match self.inject(transport, to.peer, to.key, buffer, None)? {
             Injected::Sent => Ok(true),
-            Injected::NoCredit => self.sent_after_looks(transport, to, buffer),
-            Injected::NoRoom if FAST_PATHS => self.sent_after_looks(transport, to, buffer),
-            Injected::NeedsRequest | Injected::Announced | Injected::NoRoom => Ok(false),
+            Injected::NoRoom if !FAST_PATHS => Ok(false),
+            Injected::NoCredit | Injected::NoRoom => self.sent_after_looks(transport, to, buffer),
+            Injected::NeedsRequest | Injected::Announced => Ok(false),
         }
     }
 
@@ -128,6 +128,7 @@ impl Engine<'_> {
     /// has arrived: a rank that only sends finds its credits there, and its eager messages stay
     /// eager.
     #[cold]
+    #[cfg_attr(feature = "fast-paths", inline(never))]
     fn sent_after_looks<T: Transport>(
         &mut self,
         transport: &mut T,
