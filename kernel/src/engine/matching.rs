@@ -114,12 +114,12 @@ struct Bins<'s> {
 impl Bins<'_> {
     /// The bin of a key. Consecutive tags go to neighbouring bins: of a series, as collectives have
     /// it, the next one is in a cache line that is here, and few pages are touched. All else is
-    /// spread by a factor that was searched for, so that tables of every size have patterns that
+    /// spread by factors that were searched for, so that tables of every size have patterns that
     /// programs use in at least half as many bins as there could be.
     #[inline]
     fn of(&mut self, key: &Key) -> Option<&mut Bin> {
-        let mixed = key.context ^ key.source.rotate_left(7) ^ (key.tag >> TAG_RUN_LOG);
-        let index = (mixed.wrapping_mul(0x04E2_14E1) >> 12).wrapping_add(key.tag) & self.mask;
+        let mixed = key.context ^ key.source.wrapping_mul(0x85EB_CA77) ^ (key.tag >> TAG_RUN_LOG);
+        let index = (mixed.wrapping_mul(0x5A9C_5A93) >> 13).wrapping_add(key.tag) & self.mask;
         self.slots.get_mut(index as usize)
     }
 }
