@@ -16,7 +16,7 @@ use crate::layout::{Block, Layout};
 use crate::op::{Element, Kernel};
 use crate::route::StartMode;
 use crate::schedule::{Algorithm, Schedule, divide};
-use crate::select::slots::is_told_in_slots;
+use crate::select::slots::has_unknown_lengths;
 use crate::select::{Call, CallSpec, Choice, Options};
 use crate::shared::{self, GivenBlocks, Portions, Task};
 
@@ -235,8 +235,8 @@ impl<'m> BlockCall<'m> {
         let is_copied_once = mode.is_persistent() && matches!(self.given.layout, Layout::Twin);
         let refusal = is_copied_once.then_some(Cause::Unsupported);
         let planned = self.planned(comm).in_mode(mode).refused_if(refusal);
-        if T::HAS_CONTROL_SLOTS && mode == StartMode::Waited && is_told_in_slots(self.call.operation) {
-            return Collective::begin_told_in_slots(scope, comm, planned, self.lent());
+        if T::HAS_CONTROL_SLOTS && mode == StartMode::Waited && has_unknown_lengths(self.call.operation) {
+            return Collective::begin_of_unknown_lengths(scope, comm, planned, self.lent());
         }
         Collective::begin(scope, comm, planned, self.lent())
     }

@@ -322,7 +322,7 @@ impl RouteQuery {
 
     /// Returns the role in control slots of a call that is waited for, of which only these say
     /// whether they hold all blocks: messages may follow.
-    pub(crate) fn told_role<'m, F: RouteFacts>(
+    pub(crate) fn role_of_unknown_lengths<'m, F: RouteFacts>(
         &self,
         facts: &mut F,
         comm: &Comm,

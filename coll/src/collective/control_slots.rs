@@ -231,7 +231,7 @@ impl<'scope> SlotCollective<'scope> {
         }
         let turn = match self.flat.turn_of(scope, &self.comm, self.data, looks) {
             // What every rank knows to stand in slots does.
-            CallOutcome::Over if self.is_long() && !self.flat.role().is_told_in_slots() => {
+            CallOutcome::Over if self.is_long() && !self.flat.role().has_unknown_lengths() => {
                 CallOutcome::from(Cause::Incompatible)
             }
             turn => turn,
@@ -272,14 +272,14 @@ impl<'scope> Collective<'scope> {
     /// ranks give. Its messages, if any follow, are numbered as those of a blocking call: after the
     /// slots.
     #[inline(never)]
-    pub(crate) fn begin_told_in_slots<T: Transport, P: Platform>(
+    pub(crate) fn begin_of_unknown_lengths<T: Transport, P: Platform>(
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
         planned: Planned,
         mut lent: CallMemory<'scope>,
     ) -> Result<Started<'scope>, Error> {
         let role = match planned.settled {
-            None => planned.query.told_role(scope, comm, lent.in_slots()),
+            None => planned.query.role_of_unknown_lengths(scope, comm, lent.in_slots()),
             Some(_) => None,
         };
         let Some(role) = role else { return Self::begin(scope, comm, planned, lent) };
@@ -288,7 +288,7 @@ impl<'scope> Collective<'scope> {
         scope.go_on_by_control_slots();
         let flat = SlotCollective::before_turns(scope, comm, memory.data, role)?;
         let following = HERE.map(|_here| FollowingMessages { planned, _here });
-        let mut begun = Self { following, ..Self::around(memory, flat)? };
+        let mut begun = Self { following, ..Self::on_memory(memory, flat)? };
         begun.set_stage(LaneStage::Post(0));
         match begun.advance_in_slots(scope, 1) {
             Progress::Failed => Err(begun.error),
@@ -368,12 +368,12 @@ impl<'scope> Collective<'scope> {
         let Task { element_bytes, kernel, .. } = *flat.flat.role().task();
         let (data, scratch) = (flat.data, scope.lend::<u8>(&mut []));
         let blocks = LentBlocks::new(scope, BlockMemory::NONE);
-        Self::around(CollectiveMemory { data, scratch, blocks, element_bytes, kernel }, flat)
+        Self::on_memory(CollectiveMemory { data, scratch, blocks, element_bytes, kernel }, flat)
     }
 
     /// Wraps one that goes by control slots on this memory.
     #[cold]
-    fn around(memory: CollectiveMemory<'scope>, flat: SlotCollective<'scope>) -> Result<Self, Error> {
+    fn on_memory(memory: CollectiveMemory<'scope>, flat: SlotCollective<'scope>) -> Result<Self, Error> {
         let Task { operation, rank, size, root, element_bytes, .. } = *flat.flat.role().task();
         let refused = |cause| Error::new(operation, cause);
         let algorithm = shared::algorithm(operation).ok_or(Cause::Unsupported).map_err(refused)?;

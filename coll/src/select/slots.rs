@@ -49,7 +49,7 @@ pub(crate) const fn is_in_control_slots(operation: Operation) -> bool {
 }
 
 /// Returns true for an operation in which no rank knows how long all blocks are: slots say so.
-pub(crate) const fn is_told_in_slots(operation: Operation) -> bool {
+pub(crate) const fn has_unknown_lengths(operation: Operation) -> bool {
     use Operation::{Alltoallv, Alltoallw, Gatherv, Scatterv};
     matches!(operation, Gatherv | Scatterv | Alltoallv | Alltoallw)
 }

@@ -57,8 +57,8 @@ impl<'m> StartedRole<'m> {
     /// Returns true if no rank knows that slots hold all before it has read them: messages may
     /// follow.
     #[inline]
-    pub(crate) fn is_told_in_slots(&self) -> bool {
-        slots::is_told_in_slots(self.task().operation)
+    pub(crate) fn has_unknown_lengths(&self) -> bool {
+        slots::has_unknown_lengths(self.task().operation)
     }
 
     /// Returns true if a slot did not hold all that a rank gives, so that messages were to follow.

@@ -82,10 +82,10 @@ pub const fn staging_bytes(ranks: u32) -> usize {
     }
 }
 
-/// Sets of control slots: the world and so many more communicators, less one, have collectives by
-/// them. A set takes 82 KiB of each rank and its chunks: 2 MiB of them in each of the first four of
-/// a job of up to 8 ranks, else eight blocks, or 64 KiB between two ranks. None for more than 256
-/// ranks, each of which would look at as many others.
+/// Sets of control slots: as many communicators, the world among them, have collectives by them. A
+/// set takes 82 KiB of each rank and its chunks: 2 MiB of them in each of the first four of a job
+/// of up to 8 ranks, else eight blocks, or 64 KiB between two ranks. None for more than 256 ranks,
+/// each of which would look at as many others.
 const fn sets(ranks: u32) -> u32 {
     match ranks {
         0..=2 => 32,

@@ -251,7 +251,7 @@ fn call_listed<T: Transport, P: Platform>(
 /// A block that is not as long as its taker has it is told there, whichever way the ranks call, and
 /// the next calls meet.
 #[test]
-fn a_block_of_another_length_than_known_is_told_however_the_call_begins() {
+fn an_unlike_block_is_an_error_however_the_call_begins() {
     run(3, |endpoint| {
         let (world, me) = (endpoint.world(), endpoint.world().rank().0);
         for turn in 0..3 {
