@@ -192,7 +192,9 @@ pub struct SimConfig {
     /// The network; drawn from the seed by [`SimConfig::new`].
     pub network: Network,
     /// Rows for peers in each rank's storage, where there are fewer than ranks; `None` for a row
-    /// for every rank.
+    /// for every rank, which [`SimConfig::new`] chooses in jobs of up to 256 ranks. In larger ones
+    /// it is twice the logarithm of the ranks and two, so that a rank's memory hardly grows with
+    /// the job.
     pub active: Option<u32>,
     /// The capacity of each rank's storage; drawn from the seed by [`SimConfig::new`].
     pub room: Room,
@@ -210,6 +212,19 @@ pub struct SimConfig {
 /// Ranks up to which they say goodbye by default.
 const LEAVING_RANKS_MAX: u32 = 64;
 
+/// Ranks up to which each has a row for every other by default. The rows of larger jobs do not grow
+/// with them.
+const ALL_ROWS_RANKS_MAX: u32 = 256;
+/// The most rows that are drawn in larger jobs.
+const DRAWN_ROWS_MAX: u32 = 64;
+
+/// The rows of a rank of a large job: for those whose rank differs from its own by a power of two,
+/// in either direction, for itself, and one for a peer that asks. Dissemination and recursive
+/// doubling close no contact then.
+const fn large_rows(ranks: u32) -> u32 {
+    2 * ranks.next_power_of_two().ilog2() + 2
+}
+
 impl SimConfig {
     /// A run of `ranks` ranks on a network drawn from the seed.
     pub fn new(seed: u64, ranks: u32) -> Self {
@@ -221,7 +236,7 @@ impl SimConfig {
             faults: Profile::default(),
             only: None,
             network: Network::drawn(&mut Random::new(seed, 1)),
-            active: None,
+            active: (ranks > ALL_ROWS_RANKS_MAX).then(|| large_rows(ranks)),
             room: *Random::new(seed, 7).pick(&Room::ALL),
             leave: ranks <= LEAVING_RANKS_MAX,
             stack_bytes: 256 << 10,
@@ -240,12 +255,15 @@ impl SimConfig {
         ranks > ACTIVE_MIN
     }
 
-    /// Draws the rows of every rank from the seed: of every other run fewer than ranks.
+    /// Draws the rows of every rank from the seed: of every other run fewer than ranks, and of all
+    /// runs of more than 256 ranks up to 64.
     #[must_use]
     pub fn with_drawn_rows(self) -> Self {
         let mut random = Random::new(self.seed, 11);
-        let drawn = random.within(ACTIVE_MIN.into(), u64::from(self.ranks.max(ACTIVE_MIN + 1)) - 1) as u32;
-        let has_fewer = Self::may_be_active(self.ranks) && random.chance(50);
+        let is_large = self.ranks > ALL_ROWS_RANKS_MAX;
+        let most = if is_large { DRAWN_ROWS_MAX } else { self.ranks.max(ACTIVE_MIN + 1) - 1 };
+        let drawn = random.within(ACTIVE_MIN.into(), most.into()) as u32;
+        let has_fewer = is_large || Self::may_be_active(self.ranks) && random.chance(50);
         Self { active: has_fewer.then_some(drawn), ..self }
     }
 }
@@ -253,6 +271,16 @@ impl SimConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_of_large_jobs_do_not_grow_with_them() {
+        let rows = |ranks| SimConfig::new(1, ranks).active;
+        assert_eq!([8, 256, 257, 4096, 65_536].map(rows), [None, None, Some(20), Some(26), Some(34)]);
+        for seed in 0..100 {
+            let drawn = SimConfig::new(seed, 65_536).with_drawn_rows().active.unwrap();
+            assert!((ACTIVE_MIN..=DRAWN_ROWS_MAX).contains(&drawn), "{drawn}");
+        }
+    }
 
     #[test]
     fn names_are_read_back() {

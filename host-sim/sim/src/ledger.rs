@@ -36,12 +36,15 @@ impl fmt::Display for LostCredits {
 
 impl core::error::Error for LostCredits {}
 
-/// Looks for lost credits on a rank on which no message is unexpected.
+/// Looks for lost credits of these peers on a rank on which no message is unexpected.
 ///
 /// # Errors
 /// The first peer whose places are not all free.
-pub(crate) fn all_free<T, P>(endpoint: &Endpoint<'_, T, P>, ranks: u32) -> Result<(), LostCredits> {
-    for peer in 0..ranks {
+pub(crate) fn all_free<T, P>(
+    endpoint: &Endpoint<'_, T, P>,
+    peers: impl IntoIterator<Item = u32>,
+) -> Result<(), LostCredits> {
+    for peer in peers {
         let Some(credits) = endpoint.diagnostics().credits(PeerId(peer)) else { continue };
         for (kind, account) in [("envelopes", credits.envelopes), ("blocks", credits.blocks)] {
             if account.held() > 0 {

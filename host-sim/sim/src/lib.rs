@@ -43,6 +43,7 @@
 //! | `watch`, `ledger`, [`oracle`] | what is checked: messages, accounts, matching |
 //! | [`workloads`] | programs to run, each of which knows what must come out |
 //! | `storage`, `links`, [`random`] | small storages by size of the job; numbers from the seed |
+//! | `stack` | the stacks of ranks, of which there may be more than a process has mappings |
 //! | [`whatif`] | collective schedules in virtual time under a cost model |
 //! | [`switch`] | a switch of Ethernet frames on unix sockets, with faults |
 //! | [`command_line`] | what the tools are told |
@@ -84,8 +85,10 @@
 //!
 //! # Limits
 //!
-//! [`RANKS_MAX`] ranks, [`FRAME_RANKS_MAX`] on the wire of frames: every rank has a full kernel
-//! with a row for each other, so memory grows with their square.
+//! [`RANKS_MAX`] ranks, as far as there is memory: every rank has a full kernel, of which the rows
+//! for peers are the larger part. [`SimConfig::active`] says how many; a row for every rank makes
+//! memory grow with their square, as do the Ethernet transports on the wire of frames, where a job
+//! has at most [`FRAME_RANKS_MAX`].
 
 pub mod command_line;
 pub mod config;
@@ -105,6 +108,7 @@ mod report;
 mod run;
 mod shrink;
 mod space_time;
+mod stack;
 mod storage;
 pub mod switch;
 pub mod topology;
@@ -125,8 +129,8 @@ pub use node::SimPlatform;
 pub use plan::faults;
 pub use random::Random;
 pub use record::{Record, chrome_trace};
-pub use report::{Report, RunFailure};
-pub use run::{simulate, simulate_nodes};
+pub use report::{Report, RunFailure, RunProgress};
+pub use run::{simulate, simulate_nodes, simulate_watched};
 pub use shrink::{Shrunk, shrink};
 pub use space_time::{View, space_time};
 pub use storage::{RANKS_MAX, Room};

@@ -17,10 +17,15 @@ pub struct RunFailure {
     pub ranks: Vec<String>,
 }
 
+/// The most ranks whose activity is told.
+const TOLD_RANKS_MAX: usize = 256;
+
 impl RunFailure {
     pub(crate) fn ranks(world: &World) -> Vec<String> {
-        let unfinished = world.nodes.iter().zip(0..).filter(|(node, _)| node.life != Life::Over);
-        unfinished
+        let unfinished = || world.nodes.iter().zip(0..).filter(|(node, _)| node.life != Life::Over);
+        let untold = unfinished().count().saturating_sub(TOLD_RANKS_MAX);
+        let mut lines: Vec<String> = unfinished()
+            .take(TOLD_RANKS_MAX)
             .map(|(node, rank)| {
                 if node.life == Life::Dead {
                     return format!("rank {rank} is gone");
@@ -35,7 +40,11 @@ impl RunFailure {
                 }
                 line + &format!(", {} bytes; {} arrivals not taken", doing.bytes, node.waiting())
             })
-            .collect()
+            .collect();
+        if untold > 0 {
+            lines.push(format!("and {untold} ranks more"));
+        }
+        lines
     }
 }
 
@@ -47,6 +56,21 @@ impl fmt::Display for RunFailure {
         f.write_str(&self.what)?;
         self.ranks.iter().try_for_each(|line| write!(f, "\n  {line}"))
     }
+}
+
+/// The progress of a run that is not over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RunProgress {
+    /// Ranks that are made; none begins before all are.
+    pub made: u32,
+    /// Ranks whose program has come to its end.
+    pub over: u32,
+    /// Ranks in all.
+    pub ranks: u32,
+    /// Events so far.
+    pub events: u64,
+    /// Virtual time, ns.
+    pub virtual_ns: u64,
 }
 
 /// The ways in which a run ends.

@@ -9,41 +9,74 @@ use std::rc::Rc;
 
 use aldis_kernel::Error;
 use aldis_kernel::hal::{Cause, Operation};
-use corosensei::stack::DefaultStack;
+use aldis_linux::segment::check_room;
 use corosensei::{Coroutine, CoroutineResult};
 
 use super::config::{SimConfig, Wire};
 use super::links::{FRAME_RANKS_MAX, FrameLinks};
 use super::node::Cpu;
-use super::report::{Report, RunEnd, RunFailure};
+use super::report::{Report, RunEnd, RunFailure, RunProgress};
+use super::stack::RankStack;
 use super::storage::{RANKS_MAX, SimStorage, SimTypeTable};
 use super::virtual_node::{Outcome, SimEndpoint, VirtualNode};
 use super::world::{Life, RunnerStep, World};
 
-type SimProgram = Coroutine<(), (), Outcome>;
+type SimProgram = Coroutine<(), (), Outcome, RankStack>;
+
+/// Ranks from which on a job is looked at for whether there is memory for it before it is made:
+/// smaller ones always fit, and there are many of them.
+const LARGE_RANKS: u32 = 1024;
+/// The memory of a rank besides its storage, bytes: what it touches of its stack, and what the
+/// observer and the network keep of each peer that it has talked to.
+const RANK_BYTES: usize = 36 << 10;
+const MET_BYTES: usize = 640;
+/// Ranks that are made, and events, from one look at the progress to the next.
+const PROGRESS_RANKS: u32 = 1024;
+const PROGRESS_EVENTS: u64 = 1 << 16;
 
 /// Runs `program` on every rank and tells how it went.
 ///
 /// # Errors
-/// The machine has no memory for the stacks, or the job is empty or above [`RANKS_MAX`], or above
+/// The machine has no memory for the ranks, or the job is empty or above [`RANKS_MAX`], or above
 /// [`FRAME_RANKS_MAX`] on the wire of frames.
 pub fn simulate(
     config: &SimConfig,
     program: impl Fn(&mut SimEndpoint<'_>) -> Outcome + 'static,
 ) -> io::Result<Report> {
-    simulate_nodes(config, move |node| node.run(&program))
+    simulate_watched(config, program, |_| {})
+}
+
+/// Runs `program` on every rank, as [`simulate`] does, and tells `watch` from time to time how far
+/// it has come: for a display, of jobs that take a while.
+///
+/// # Errors
+/// Those of [`simulate`].
+pub fn simulate_watched(
+    config: &SimConfig,
+    program: impl Fn(&mut SimEndpoint<'_>) -> Outcome + 'static,
+    mut watch: impl FnMut(RunProgress),
+) -> io::Result<Report> {
+    run_nodes(config, move |node| node.run(&program), &mut watch)
 }
 
 /// Runs `program` on every rank with what an endpoint is made of, for programs with transports of
 /// their own.
 ///
 /// # Errors
-/// The machine has no memory for the stacks, or the job is empty or above [`RANKS_MAX`], or above
-/// [`FRAME_RANKS_MAX`] on the wire of frames.
+/// Those of [`simulate`].
 pub fn simulate_nodes(
     config: &SimConfig,
     program: impl Fn(VirtualNode<'_>) -> Outcome + 'static,
 ) -> io::Result<Report> {
+    run_nodes(config, program, &mut |_| {})
+}
+
+fn run_nodes(
+    config: &SimConfig,
+    program: impl Fn(VirtualNode<'_>) -> Outcome + 'static,
+    watch: &mut dyn FnMut(RunProgress),
+) -> io::Result<Report> {
+    let storage_bytes = check(config)?;
     let world = Rc::new(RefCell::new(World::new(config)));
     let program = Rc::new(program);
     let start = {
@@ -57,7 +90,7 @@ pub fn simulate_nodes(
                 Wire::Frames => Some(FrameLinks::new(&config).ok_or_else(too_large)?),
             };
             let (world, program) = (world.clone(), program.clone());
-            let stack = DefaultStack::new(config.stack_bytes)?;
+            let stack = RankStack::new(config.stack_bytes)?;
             Ok(SimProgram::with_stack(stack, move |yielder, ()| {
                 let links = links.as_mut().map(FrameLinks::memory);
                 let (memory, types) = (storage.memory(), types.types());
@@ -65,13 +98,33 @@ pub fn simulate_nodes(
             }))
         }
     };
-    let storage_bytes =
-        SimStorage::new(config.ranks, config.active, config.room).ok_or_else(too_large)?.bytes();
-    let mut programs = (0..config.ranks).map(|node| start(node).map(Some)).collect::<io::Result<Vec<_>>>()?;
-    let end = drive(config, &world, &mut programs, start)?;
+    let make = |node: u32| {
+        if node.is_multiple_of(PROGRESS_RANKS) {
+            watch(RunProgress { made: node, ..world.borrow().progress() });
+        }
+        start(node).map(Some)
+    };
+    let mut programs = (0..config.ranks).map(make).collect::<io::Result<Vec<_>>>()?;
+    let end = drive(config, &world, &mut programs, start, watch)?;
     drop(programs);
     let mut world = world.borrow_mut();
     Ok(Report::new(&mut world, storage_bytes, end))
+}
+
+/// Fails unless there is memory for the job, before any of it is made. Returns the bytes of a
+/// rank's storage.
+fn check(config: &SimConfig) -> io::Result<usize> {
+    let bytes = SimStorage::bytes_of(config.ranks, config.active, config.room).ok_or_else(too_large)?;
+    if config.ranks >= LARGE_RANKS {
+        let rows = config.active.unwrap_or(config.ranks) as usize;
+        let rank = bytes + size_of::<SimTypeTable>() + RANK_BYTES + MET_BYTES * rows;
+        check_room(config.ranks, rank).map_err(|error| {
+            let what = format!("{} ranks of {rank} bytes, {bytes} of them storage: {error}", config.ranks);
+            io::Error::new(io::ErrorKind::OutOfMemory, what)
+        })?;
+        RankStack::check_mappings(config.ranks)?;
+    }
+    Ok(bytes)
 }
 
 fn too_large() -> io::Error {
@@ -87,10 +140,16 @@ fn drive(
     world: &Rc<RefCell<World>>,
     programs: &mut [Option<SimProgram>],
     start: impl Fn(u32) -> io::Result<SimProgram>,
+    watch: &mut dyn FnMut(RunProgress),
 ) -> io::Result<RunEnd> {
+    let mut due = 0;
     loop {
         if world.borrow().programs == 0 {
             return Ok(RunEnd::Well);
+        }
+        if world.borrow().totals.events >= due {
+            due += PROGRESS_EVENTS;
+            watch(world.borrow().progress());
         }
         let step = world.borrow_mut().step();
         let node = match step {

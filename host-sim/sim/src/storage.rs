@@ -8,8 +8,8 @@ use aldis_kernel::{Memory, StorageSizes};
 
 /// Request slots of every rank.
 const REQUESTS: usize = 96;
-/// Ranks of the largest job.
-pub const RANKS_MAX: u32 = 4096;
+/// Ranks of the largest job, if there is the memory.
+pub const RANKS_MAX: u32 = 1 << 20;
 
 /// Datatypes of every rank: what the workload of typed messages has in flight at a time.
 pub(crate) type SimTypeTable = TypeTable<24, 2000>;
@@ -85,19 +85,23 @@ impl SimStorage {
     /// Makes one for a rank of a job of `ranks`, with so many rows for peers, or one for every
     /// rank; `None` beyond [`RANKS_MAX`].
     pub(crate) fn new(ranks: u32, active: Option<u32>, room: Room) -> Option<Self> {
-        let sizes = room.sizes(ranks)?;
-        let sizes = active.map_or(sizes, |rows| StorageSizes { peers: rows as usize, ..sizes });
+        let sizes = Self::sizes(ranks, active, room)?;
         Some(Self { sizes, bytes: Box::new_uninit_slice(sizes.bytes().ok()?) })
+    }
+
+    /// Bytes of such a storage, which is not made; `None` for sizes that there are not.
+    pub(crate) fn bytes_of(ranks: u32, active: Option<u32>, room: Room) -> Option<usize> {
+        Self::sizes(ranks, active, room)?.bytes().ok()
+    }
+
+    fn sizes(ranks: u32, active: Option<u32>, room: Room) -> Option<StorageSizes> {
+        let sizes = room.sizes(ranks)?;
+        Some(active.map_or(sizes, |rows| StorageSizes { peers: rows as usize, ..sizes }))
     }
 
     /// Its memory, empty.
     pub(crate) fn memory(&mut self) -> Memory<'_> {
         self.sizes.memory(&mut self.bytes).expect("as many bytes as its sizes need")
-    }
-
-    /// Bytes that it has.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes.len()
     }
 }
 
@@ -107,14 +111,17 @@ mod tests {
 
     #[test]
     fn every_job_has_a_sound_storage_of_each_room() {
-        for ranks in (1..=70).chain([256, 257, RANKS_MAX]) {
+        for ranks in (1..=70).chain([256, 257, 1025]) {
             for room in Room::ALL {
                 let mut storage = SimStorage::new(ranks, None, room).unwrap();
                 assert_eq!(storage.memory().peers(), ranks, "{room:?}");
                 let fewer = SimStorage::new(ranks, Some(3), room).unwrap();
-                assert!(ranks <= 3 || fewer.bytes() < storage.bytes());
+                assert!(ranks <= 3 || fewer.bytes.len() < storage.bytes.len());
             }
         }
+        let mut largest = SimStorage::new(RANKS_MAX, Some(34), Room::Least).unwrap();
+        assert_eq!(largest.memory().peers(), 34);
+        assert!(largest.bytes.len() < 64 << 10);
         assert!(SimStorage::new(RANKS_MAX + 1, None, Room::Least).is_none());
     }
 }

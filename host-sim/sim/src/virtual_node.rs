@@ -95,11 +95,13 @@ impl<'a> VirtualNode<'a> {
         let epoch = cpu.world.borrow().nodes[node as usize].epoch;
         let identity = Config { me: PeerId(node), size: config.ranks, epoch };
         let (room, requests_max) = (memory.room(), memory.requests());
+        let has_fewer = memory.peers() < config.ranks;
         cpu.world.borrow_mut().watch.granted(room);
         let transport = wrap(SimTransport::new(cpu.clone(), room, links)?);
         let mut endpoint = Endpoint::new(memory, transport, SimPlatform { cpu: cpu.clone() }, identity)?;
         endpoint.attach_types(types)?;
-        for peer in (0..config.ranks).filter(|peer| *peer != node) {
+        let strangers = cpu.world.borrow().strangers(node, has_fewer);
+        for peer in strangers {
             let card = cpu.world.borrow().card(peer, room);
             endpoint.connect(&card.ok_or("a peer has no card")?)?;
         }
@@ -110,7 +112,8 @@ impl<'a> VirtualNode<'a> {
             return Err(Leftovers { posted, unexpected }.into());
         }
         if unexpected == 0 {
-            ledger::all_free(&endpoint, config.ranks)?;
+            let met = cpu.world.borrow().met(node, has_fewer);
+            ledger::all_free(&endpoint, met)?;
         }
         if ledger::is_balanced(&config) {
             ledger::balance(&cpu, &mut endpoint, &config, requests_max)?;

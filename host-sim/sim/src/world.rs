@@ -7,7 +7,7 @@ mod frames;
 mod lanes;
 mod lives;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use aldis_kernel::hal::{Activity, Cause, Epoch};
 
@@ -18,6 +18,7 @@ use super::plan::{FaultPlan, HEALED_NS, faults};
 use super::queue::{Delivery, EventKind, EventQueue};
 use super::random::Random;
 use super::record::Record;
+use super::report::RunProgress;
 use super::watch::JobWatch;
 use lanes::NodeLane;
 pub(crate) use lives::Life;
@@ -47,8 +48,6 @@ pub(crate) struct Node {
     departures: VecDeque<u64>,
     /// A frame was refused since the last one left.
     full: bool,
-    /// Counts its wakings; one that was scheduled for an earlier turn is void.
-    turn: u64,
     /// The time at which it was last woken, by its own clock.
     turn_start: u64,
     /// The time at which it wakes; `None` while it runs.
@@ -113,6 +112,8 @@ pub(crate) struct World {
     pub(crate) totals: Totals,
     /// The events so far, if they are to be recorded.
     pub(crate) records: Option<Vec<Record>>,
+    /// The nodes that have died and booted again.
+    reborn: BTreeSet<u32>,
     /// Nodes whose program has not come to its end and still can.
     pub(crate) programs: u32,
     /// Looks at every message between kernels.
@@ -135,6 +136,7 @@ impl World {
             hash: 0,
             totals: Totals::default(),
             records: config.record.then(Vec::new),
+            reborn: BTreeSet::new(),
             programs: config.ranks,
             watch: JobWatch::new(config.ranks),
             ledger: Ledger::default(),
@@ -157,6 +159,13 @@ impl World {
             }
         }
         world
+    }
+
+    /// The progress of a run whose ranks are all made.
+    pub(crate) const fn progress(&self) -> RunProgress {
+        let ranks = self.config.ranks;
+        let over = ranks.saturating_sub(self.programs);
+        RunProgress { made: ranks, over, ranks, events: self.totals.events, virtual_ns: self.now }
     }
 
     /// The hash of the history so far.
@@ -196,7 +205,7 @@ impl World {
         }
         self.now = at;
         match what {
-            EventKind::Wake { node, turn } => self.wake(node, turn),
+            EventKind::Wake(node) => self.wake(node),
             EventKind::Deliver { node, delivery } => {
                 self.count(&[1, at, u64::from(node)]);
                 self.arrive(node, delivery);
@@ -231,19 +240,18 @@ impl World {
         words.iter().for_each(|word| self.mix(*word));
     }
 
-    fn wake(&mut self, index: u32, turn: u64) -> RunnerStep {
+    fn wake(&mut self, index: u32) -> RunnerStep {
         let (now, node) = (self.now, &mut self.nodes[index as usize]);
-        if node.turn != turn || !node.life.runs() {
+        if !node.life.runs() {
             return RunnerStep::Nothing;
         }
         if node.paused_until > now {
             let until = node.paused_until;
             node.wakes = Some(until);
-            self.push(until, EventKind::Wake { node: index, turn });
+            self.queue.wake(until, index);
             return RunnerStep::Nothing;
         }
         node.clock = node.clock.max(now);
-        node.turn += 1;
         node.wakes = None;
         node.turn_start = node.clock;
         self.count(&[4, now, u64::from(index)]);
@@ -253,11 +261,9 @@ impl World {
     /// The node rests until `at` or until something arrives, whichever is first.
     fn sleep(&mut self, index: u32, at: u64) {
         let node = &mut self.nodes[index as usize];
-        node.turn += 1;
         let at = if node.inbox.is_empty() { at } else { node.clock };
         node.wakes = Some(at);
-        let turn = node.turn;
-        self.push(at, EventKind::Wake { node: index, turn });
+        self.queue.wake(at.max(self.now), index);
     }
 
     /// A node that rests goes on: there is something for it.
@@ -392,7 +398,6 @@ impl Node {
             known: BTreeMap::new(),
             departures: VecDeque::new(),
             full: false,
-            turn: 0,
             turn_start: 0,
             wakes: None,
             paused_until: 0,

@@ -157,6 +157,28 @@ fn what_can_be_named_is_listed() {
 }
 
 #[test]
+fn a_large_job_takes_memory_for_active_peers_alone() {
+    let job = |ranks: u32| {
+        said(&format!("run --ranks {ranks} --active 20 --faults calm --fast --json barrier-allreduce"))
+    };
+    let ([(small, _), (large, well)], bytes) = ([270, 540].map(job), "storage_bytes_per_rank");
+    assert!(well, "{large}");
+    assert_eq!(small[bytes], large[bytes]);
+    assert!(large[bytes].as_u64().is_some_and(|bytes| bytes < 64 << 10), "{large}");
+    assert!(large["replay"].as_str().is_some_and(|line| line.contains("--active 20")), "{large}");
+}
+
+#[test]
+fn a_job_that_memory_has_no_room_for_is_refused_before_it_is_made() {
+    let output = sim("run --ranks 1000000 --active all barrier-allreduce");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    for words in ["1000000 ranks of ", " bytes needed, ", " available"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
     for line in ["list", "run --ranks 2 ring", "seeds --count 2 --ranks 2 ring"] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_aldis-sim"));

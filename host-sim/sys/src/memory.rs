@@ -126,6 +126,24 @@ pub fn populate(start: NonNull<c_void>, bytes: usize) -> Result<(), Errno> {
     unsafe { sys::mman::madvise(start, bytes, sys::mman::MmapAdvise::MADV_POPULATE_WRITE) }
 }
 
+/// `MADV_GUARD_INSTALL`, which nix has no name for.
+const GUARD_INSTALL: i32 = 102;
+
+/// `madvise(2)`, `MADV_GUARD_INSTALL`, of Linux 6.13 and newer: whoever touches the pages of a
+/// stretch that begins at one gets a signal from then on, as if nothing were mapped there. Unlike a
+/// change of protection it makes no mapping of its own, of which a process has a limited number.
+///
+/// # Safety
+/// The caller has mapped the stretch, and nothing else uses it: what stands there is lost.
+///
+/// # Errors
+/// The system's: `EINVAL` if it is too old.
+pub unsafe fn install_guard(start: NonNull<c_void>, bytes: usize) -> Result<(), Errno> {
+    let _fault = enter(Call::Madvise)?;
+    // SAFETY: as the caller promises.
+    Errno::result(unsafe { nix::libc::madvise(start.as_ptr(), bytes, GUARD_INSTALL) }).map(drop)
+}
+
 /// `munmap(2)`.
 ///
 /// # Safety

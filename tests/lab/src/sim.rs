@@ -25,6 +25,11 @@ const SEEDS: u64 = 1000;
 const STEP_SEEDS: u64 = 750;
 const FULL_STEP_SEEDS: u64 = 5000;
 const STEP_RANKS: &str = "2-16";
+/// Ranks of the step's large job of full kernels, and with `--full`; and the most memory that each
+/// may take: 16 GiB are enough for twice as many.
+const LARGE_RANKS: u32 = 4096;
+const FULL_LARGE_RANKS: u32 = 65_536;
+const LARGE_RANK_BYTES_MAX: u64 = 128 << 10;
 /// The workload that is some of everything.
 const MIXED: &str = "mixed";
 
@@ -80,6 +85,14 @@ struct ResultLine {
     faults: String,
     /// Its part of all seeds, in `weight` of the sum of all weights.
     weight: u64,
+}
+
+/// The result of one run: what `aldis-sim run --json` says, as far as it is needed here.
+#[derive(Deserialize)]
+struct LargeResult {
+    seconds: f64,
+    peak_bytes_per_rank: u64,
+    failure: Option<SeedFailure>,
 }
 
 /// The result of a line: what `aldis-sim seeds --json` says, as far as it is needed here.
@@ -267,16 +280,36 @@ fn build(others: &[String]) -> Result<()> {
 /// A step of `cargo xtask test`: fixed seeds, so that what fails fails everywhere, and [wild
 /// ones](Wild).
 pub fn step() -> Result<Outcome> {
-    pass(STEP_SEEDS)
+    pass(STEP_SEEDS, LARGE_RANKS)
 }
 
-/// Runs the step on more seeds.
+/// Runs the step on more seeds, and its large job on more ranks.
 pub fn step_in_full() -> Result<Outcome> {
-    pass(FULL_STEP_SEEDS)
+    pass(FULL_STEP_SEEDS, FULL_LARGE_RANKS)
 }
 
-/// Runs the campaign on so many fixed seeds, and on as many wild ones.
-fn pass(each: u64) -> Result<Outcome> {
+/// Runs a barrier and an all-reduction on so many full kernels, whose rows are for the peers that
+/// these need. Fails if a rank takes more memory than it may.
+fn large_job(workspace: &Workspace, ranks: u32) -> Result<String> {
+    let rows = 2 * ranks.next_power_of_two().ilog2() + 2;
+    let mut run = aldis_sim(workspace);
+    run.args(["run", "--json", "--ranks", &ranks.to_string(), "--active", &rows.to_string()]);
+    run.args(["--topology", "fat-tree", "--faults", "calm", "--fast", "barrier-allreduce"]);
+    eprintln!("{ranks} ranks");
+    let (_, said) = shell::capture(&mut run)?;
+    let LargeResult { seconds, peak_bytes_per_rank: bytes, failure } = serde_json::from_str(said.trim_end())
+        .with_context(|| format!("`{}` said {said:?}", shell::spell(&run)))?;
+    if let Some(failure) = failure {
+        bail!("verdict: {}", failure.tell());
+    }
+    if bytes > LARGE_RANK_BYTES_MAX {
+        bail!("verdict: a rank of {ranks} takes {bytes} bytes, and may take {LARGE_RANK_BYTES_MAX}");
+    }
+    Ok(format!("{ranks} ranks of {bytes} bytes in {seconds:.1} s"))
+}
+
+/// Runs the campaign on so many fixed seeds, and on as many wild ones, and a job of `large` ranks.
+fn pass(each: u64, large: u32) -> Result<Outcome> {
     let workspace = Workspace::members()?;
     // With what the next step and the last one run: the last crates of all, each one core's work,
     // are compiled side by side.
@@ -307,7 +340,8 @@ fn pass(each: u64) -> Result<Outcome> {
     }
     verdicts.into_iter().collect::<Result<()>>()?;
     let took = start.elapsed().as_secs_f64();
-    Ok(Outcome::Passed(format!("{seeds} seeds, {events} events in {took:.1} s; {wild}")))
+    let large = large_job(&workspace, large)?;
+    Ok(Outcome::Passed(format!("{seeds} seeds, {events} events in {took:.1} s; {large}; {wild}")))
 }
 
 #[cfg(test)]

@@ -47,6 +47,26 @@ impl World {
         Some(card)
     }
 
+    /// The peers whose cards a node needs at its start. On the wire of messages a node can be found
+    /// by its rank; where its peers have fewer rows than there are ranks, a card tells them nothing
+    /// that they keep but the life of a node that has booted again.
+    pub(crate) fn strangers(&self, node: u32, has_fewer: bool) -> Vec<u32> {
+        let is_other = |peer: &u32| *peer != node;
+        if has_fewer && self.config.wire == Wire::Messages {
+            return self.reborn.iter().copied().filter(is_other).collect();
+        }
+        (0..self.config.ranks).filter(is_other).collect()
+    }
+
+    /// The peers that a node may have a row for: those that it has sent to, where it has fewer rows
+    /// than there are ranks.
+    pub(crate) fn met(&self, node: u32, has_fewer: bool) -> Vec<u32> {
+        if has_fewer && self.config.wire == Wire::Messages {
+            return self.nodes[node as usize].lanes.keys().copied().collect();
+        }
+        (0..self.config.ranks).collect()
+    }
+
     /// The node's program is over and has done its part; the node goes on to serve the others.
     pub(crate) fn linger(&mut self, node: u32) {
         self.nodes[node as usize].life = Life::Lingering;
@@ -109,6 +129,7 @@ impl World {
         let mut node = Node::new(self.config.seed, index, boots);
         node.clock = self.now;
         self.nodes[index as usize] = node;
+        self.reborn.insert(index);
         let at = self.now;
         self.record(|| Record::Boot { node: index, at });
         for peer in 0..self.config.ranks {

@@ -11,9 +11,11 @@ use aldis_sim::topology;
 use aldis_sim::workloads::{WORKLOADS, Workload};
 use aldis_sim::{
     ACTIVE_MIN, FRAME_RANKS_MAX, Network, Profile, RANKS_MAX, Random, Report, SimConfig, Topology, View,
-    Wire, simulate,
+    Wire, simulate, simulate_watched,
 };
 use clap::{Args, Parser, Subcommand};
+
+use crate::show;
 
 /// Run jobs on virtual nodes in one process, under virtual time, from a seed.
 ///
@@ -154,7 +156,8 @@ pub(crate) struct Job {
     faults: Profile,
 
     /// Rows of each rank for its peers, where there are fewer than ranks, so that contacts are made
-    /// and closed: a number from 3, or all; each seed draws it if this is left out
+    /// and closed: a number from 3, or all; each seed draws it if this is left out, up to 64 in
+    /// jobs of more than 256 ranks
     #[arg(long, value_name = "ROWS", value_parser = rows)]
     active: Option<RowCount>,
 
@@ -208,6 +211,16 @@ impl Job {
         let (program, seed) = (self.workload.run, config.seed);
         simulate(config, move |endpoint| program(endpoint, seed))
     }
+
+    /// Runs it once and shows how far it has come.
+    pub(crate) fn simulate_shown(&self, config: &SimConfig) -> io::Result<Report> {
+        let (program, seed) = (self.workload.run, config.seed);
+        let bar = show::spinner("{msg}, {elapsed}");
+        let watch = |progress| bar.set_message(show::progress(progress));
+        let report = simulate_watched(config, move |endpoint| program(endpoint, seed), watch);
+        bar.finish_and_clear();
+        report
+    }
 }
 
 /// Rows for peers; none is a row for every rank.
@@ -255,8 +268,8 @@ Examples:
       one history, and its trace hash: this line gives the same hash everywhere
   aldis-sim run --seed 7 --ranks 4 --svg run.svg --window 0..80 ring
       the first 80 us of a history as a picture
-  aldis-sim run --ranks 1024 --topology fat-tree --wire messages --faults calm --fast --json barrier-allreduce
-      a large job, and how long it takes
+  aldis-sim run --ranks 65536 --active 34 --topology fat-tree --faults calm --fast barrier-allreduce
+      a large job of full kernels, and how long it takes: 7 GiB of memory, and a minute or two
 
 Exit code:
   0 all went well; 1 a run failed; 2 for a wrong command line
@@ -348,7 +361,7 @@ mod tests {
     #[test]
     fn wrong_lines_are_answered_with_what_would_be_right() {
         for (line, answer) in [
-            ("aldis-sim run --ranks 0 mixed", "from 1 to 4096"),
+            ("aldis-sim run --ranks 0 mixed", "from 1 to 1048576"),
             ("aldis-sim run --ranks 9-2 mixed", "a range"),
             ("aldis-sim run fixed", "barrier-allreduce"),
             ("aldis-sim run --topology cube mixed", "torus[:COLUMNS]"),

@@ -40,7 +40,7 @@ fn main() -> ExitCode {
 /// Runs one seed; whether it went well.
 fn run(one: &One) -> io::Result<bool> {
     let start = Instant::now();
-    let report = one.job.simulate(&one.config())?;
+    let report = one.job.simulate_shown(&one.config())?;
     let took = start.elapsed();
     write_pictures(one, &report)?;
     let told = failure::find(&report, &one.job, one.shrink)?;

@@ -7,7 +7,7 @@ use std::io;
 
 use aldis_linux::output;
 use aldis_sim::workloads::WORKLOADS;
-use aldis_sim::{Finding, Profile, Report, Topology, Wire};
+use aldis_sim::{Finding, Profile, Report, RunProgress, Topology, Wire};
 use aldis_sys::limits::{UsageWho, getrusage};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -173,6 +173,15 @@ pub(crate) fn bar(seeds: &Range<u64>) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len} seeds, {per_sec}, {eta} left");
     let bar = ProgressBar::new(seeds.end.saturating_sub(seeds.start));
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// The progress of a run in words.
+pub(crate) fn progress(progress: RunProgress) -> String {
+    let RunProgress { made, over, ranks, events, virtual_ns } = progress;
+    if made < ranks {
+        return format!("{made} of {ranks} ranks made");
+    }
+    format!("{over} of {ranks} ranks over, {events} events, {} virtual us", virtual_ns / 1000)
 }
 
 /// A count on standard error, as [`bar`].
