@@ -109,7 +109,7 @@ const HOUSE: &[Floor] = &[
     ("aldis-shell", &[]),
     // The names of the calls, the grammar of plans, and the functions of MPI.
     ("aldis-lab", &["aldis-sys", "aldis-mpi-table", "aldis-shell"]),
-    ("xtask", &["aldis-shell", "aldis-lab", "aldis-sys"]),
+    ("xtask", &["aldis-features", "aldis-shell", "aldis-lab", "aldis-sys"]),
 ];
 
 /// A crate, and packages of the registry that nothing in it may lead to.

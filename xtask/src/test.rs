@@ -13,7 +13,7 @@ use aldis_shell::steps::{Outcome, Run, Verdict};
 use aldis_shell::table::Table;
 use aldis_shell::wild::Wild;
 use aldis_shell::workspace::{self, Package, Workspace};
-use aldis_shell::{compiles, harness, shell};
+use aldis_shell::{compiles, harness, host_units, shell};
 use aldis_sys::bpf::map_of_sockets;
 use aldis_sys::xdp::xdp_socket;
 use anyhow::{Context, Result, bail};
@@ -242,6 +242,9 @@ fn format() -> Result<Outcome> {
 
 /// The package beside which one is built alone, to use what was built for all.
 const FEATURES: &str = "aldis-features";
+/// The feature that it has on by default, for where defaults are off: without it, macros alone are
+/// built as for all.
+const LIBRARIES: &str = "aldis-features/libraries";
 
 /// Features that are linted at once, in those packages that have them: each of them is built
 /// without the others by another step.
@@ -319,7 +322,7 @@ fn lint(packages: &[&str], flags: &[&str]) -> Result<()> {
     eprintln!("  {} {}", packages.join(" "), flags.join(" "));
     let mut cargo = workspace::cargo();
     cargo.args(["clippy", "--quiet", "--locked"]).args(packages.iter().flat_map(|package| ["-p", package]));
-    cargo.args(["-p", FEATURES]).args(flags).arg("--").args(LINT_FLAGS);
+    cargo.args(["-p", FEATURES, "--features", LIBRARIES]).args(flags).arg("--").args(LINT_FLAGS);
     shell::run(&mut cargo)
 }
 
@@ -360,6 +363,8 @@ fn tests() -> Result<Outcome> {
         "-p",
         FEATURES,
         "--no-default-features",
+        "--features",
+        LIBRARIES,
         "--tests",
     ]);
     let outcomes = [run(&mut cargo), run(&mut small)];
@@ -438,6 +443,9 @@ fn planted() -> Result<Outcome> {
     Ok(Outcome::Passed(wild.to_string()))
 }
 
+/// The way the models are optimised, below the checkout.
+const LOOM: &str = "xtask/loom.toml";
+
 /// The lock-free structures under every interleaving. A folder of its own, because the flag
 /// rebuilds everything.
 fn loom(workspace: &Workspace) -> Result<Outcome> {
@@ -451,12 +459,16 @@ fn loom_in_full(workspace: &Workspace) -> Result<Outcome> {
 
 fn explore(workspace: &Workspace, options: &[&str]) -> Result<Outcome> {
     let mut models = 0;
-    for package in ["aldis-drivers", "aldis-records"] {
+    let folder = workspace.target.join("loom");
+    host_units::share(workspace, &folder)?;
+    // The first is made of macros, which are those that all is made of.
+    let macros = ["-p", FEATURES, "--no-default-features"];
+    for (package, beside) in [("aldis-drivers", &macros[..]), ("aldis-records", &[])] {
         let mut cargo = workspace::cargo();
-        cargo.args(["test", "--locked", "--release"]).args(["-p", package, "--lib"]);
-        // As few units as there are cores: each more is more work.
-        cargo.args(["--config", "profile.release.codegen-units=2"]);
-        cargo.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", workspace.target.join("loom"));
+        cargo.args(["test", "--locked", "--config", LOOM]).args(["-p", package, "--lib"]).args(beside);
+        // A target of its own name, so that the flag is not one of macros and build scripts.
+        cargo.args(["--target", &workspace::host()?, "--target-dir"]).arg(&folder);
+        cargo.env("RUSTFLAGS", "--cfg loom").env_remove("CARGO_ENCODED_RUSTFLAGS");
         models += harness::pass(cargo.arg("--").args(options), &["models::"])?;
     }
     Ok(Outcome::Passed(format!("{models} models")))

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use aldis_shell::shell;
 use aldis_shell::steps::Outcome;
 use aldis_shell::table::Table;
 use aldis_shell::wild::Wild;
 use aldis_shell::workspace::{self, Workspace};
+use aldis_shell::{host_units, shell};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
@@ -23,14 +23,15 @@ const INPUT_BYTES_MAX: u32 = 2048;
 /// Seconds after which one input hangs.
 const HANG_S: u32 = 20;
 
-/// The profile of cargo's, which is also the folder that cargo puts the program into.
-const PROFILE: &str = "fuzzing";
+/// The way it is optimised, below the checkout; and the folder that cargo puts the program into.
+const PROFILE: &str = "tests/fuzz/profile.toml";
+const BUILT: &str = "debug";
 /// The flags that make LLVM tell libFuzzer where an input goes and what it compares, on the stable
 /// toolchain; and overflow checks.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Coverflow-checks \
-    -Cdebug-assertions -Cdebuginfo=1";
+    -Cdebug-assertions";
 
 /// Tries decoders, links, the engine and what a launcher reads with inputs that are made up to
 /// reach new code.
@@ -95,15 +96,17 @@ struct Fuzzer {
 impl Fuzzer {
     fn build() -> Result<Self> {
         eprintln!("building the fuzz targets with libFuzzer");
-        let folder = Workspace::members()?.target.join("fuzz");
+        let workspace = Workspace::members()?;
+        let folder = workspace.target.join("fuzz");
         let host = workspace::host()?;
+        host_units::share(&workspace, &folder)?;
         let mut cargo = workspace::cargo();
         // A target of its own name, so that what runs while building is not watched.
         cargo.args([
             "build",
             "--locked",
             "--quiet",
-            "--profile",
+            "--config",
             PROFILE,
             "-p",
             "aldis-fuzz",
@@ -112,7 +115,7 @@ impl Fuzzer {
         ]);
         cargo.arg("--target-dir").arg(&folder).env("RUSTFLAGS", FLAGS).env_remove("CARGO_ENCODED_RUSTFLAGS");
         shell::run(&mut cargo)?;
-        let program = folder.join(host).join(PROFILE).join("aldis-fuzz");
+        let program = folder.join(host).join(BUILT).join("aldis-fuzz");
         Ok(Self { targets: targets(&program)?, program, folder })
     }
 

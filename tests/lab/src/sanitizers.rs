@@ -13,7 +13,7 @@ use std::process::Command;
 
 use aldis_shell::steps::Outcome;
 use aldis_shell::workspace::{self, Workspace};
-use aldis_shell::{harness, shell};
+use aldis_shell::{harness, host_units, shell, toolchain};
 use anyhow::{Context, Result, bail};
 
 /// Tests of a package.
@@ -35,18 +35,21 @@ const TRIALS: Tests = Tests {
 /// All of them.
 const TRIALS_IN_FULL: Tests = Tests {
     package: "aldis-trials",
-    options: &["--test", "safe", "--features", "planted-bugs"],
+    options: &["--test", "safe", "--no-default-features", "--features", "aldis-trials/default,planted-bugs"],
     filters: &[],
 };
 
 /// Rings and shared tables between threads, with peers that lie, stop and let go.
-const DRIVERS: Tests =
-    Tests { package: "aldis-drivers", options: &["--lib"], filters: &["shm::", "direct::"] };
+const DRIVERS: Tests = Tests {
+    package: "aldis-drivers",
+    options: &["--lib", "--no-default-features"],
+    filters: &["shm::", "direct::"],
+};
 
 /// Memory in the hands of a transport, looked at where it is, and in pieces: in one thread.
 const KERNEL: Tests = Tests {
     package: "aldis-kernel",
-    options: &["--test", "kernel"],
+    options: &["--test", "kernel", "--no-default-features", "--features", "aldis-kernel/default"],
     filters: &["direct::", "view::", "typed::"],
 };
 
@@ -128,6 +131,7 @@ fn pass_all(workspace: &Workspace, trials: Tests) -> Result<Outcome> {
         }
         // One for both: build scripts and macros, which are not instrumented, are built once.
         let folder = workspace.target.join("sanitizers");
+        host_units::share(workspace, &folder)?;
         let instrumented = Instrumented { sanitizer, folder };
         instrumented.pass(trials)?;
         instrumented.find_planted()?;
@@ -162,21 +166,35 @@ impl Instrumented {
         fs::write(&suppressions, SUPPRESSIONS).with_context(|| suppressions.display().to_string())?;
         let mut cargo = workspace::cargo();
         cargo.args(["test", "--locked", "-p", package]).args(options);
+        // Beside this one, which has no code, its macros are those that all was built from.
+        cargo.args(["-p", "aldis-features"]);
         // A target of its own name, so that build scripts and macros are not instrumented.
         cargo.args(["--target", &workspace::host()?, "--target-dir"]).arg(&self.folder);
         // One at a time, so that the harness has no threads.
         cargo.args(["--", "--test-threads=1"]);
         cargo.env("RUSTFLAGS", self.sanitizer.flags()).env_remove("CARGO_ENCODED_RUSTFLAGS");
-        // A flag of the unstable kind on the stable toolchain.
-        cargo.env("RUSTC_BOOTSTRAP", "1").env("RUST_BACKTRACE", "0");
+        cargo.env("RUSTC", self.compiler()?).env("RUST_BACKTRACE", "0");
         // Without it the linker takes the harness's inlined functions out as well, by whose names
         // races are suppressed.
         cargo.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
+        cargo.env("CARGO_PROFILE_DEV_BUILD_OVERRIDE_DEBUG", "false");
         cargo.env("PROPTEST_CASES", CASES.to_string());
         // The trials leak what they can.
         cargo.env("ASAN_OPTIONS", "detect_leaks=0");
         cargo.env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()));
         Ok(cargo)
+    }
+
+    /// Returns the compiler, which takes a flag of the unstable kind on the stable toolchain: it is
+    /// told so with that flag alone, since build scripts that ask for it have all built anew.
+    fn compiler(&self) -> Result<PathBuf> {
+        let (script, rustc) = (self.folder.join("rustc"), workspace::sysroot()?.join("bin/rustc"));
+        let text = format!(
+            "#!/bin/sh\ncase \"$*\" in *-Zsanitizer=*) export RUSTC_BOOTSTRAP=1 ;; esac\nexec \"{}\" \"$@\"\n",
+            rustc.display()
+        );
+        toolchain::write_script(&script, &text)?;
+        Ok(script)
     }
 
     fn pass(&self, tests: Tests) -> Result<()> {

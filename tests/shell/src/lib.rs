@@ -12,6 +12,7 @@
 //! | [`steps`], [`table`] | steps of a longer chore and their outcomes; tables |
 //! | [`harness`] | tests that cargo runs, and that there are such |
 //! | [`compiles`] | the compilations of a run |
+//! | [`host_units`] | macros and build scripts, compiled once for all folders |
 //! | [`baselines`] | exact costs beside the values that no change may exceed |
 //! | [`toolchain`], [`provision`] | where the core of a bare-metal target comes from |
 //! | [`wild`], [`dice`] | seeds drawn from the commit, and numbers drawn from a seed |
@@ -22,6 +23,7 @@ pub mod children;
 pub mod compiles;
 pub mod dice;
 pub mod harness;
+pub mod host_units;
 pub mod limit;
 pub mod marked;
 pub mod provision;

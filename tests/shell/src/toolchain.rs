@@ -289,17 +289,25 @@ done
 exec "{rustc}" "$@"
 "#
     );
+    write_script(wrapper, &script)
+}
+
+/// Writes a program that a shell reads.
+///
+/// # Errors
+/// A file that cannot be written.
+pub fn write_script(path: &Path, script: &str) -> Result<()> {
     // An unchanged script keeps its time stamp, and with it what cargo has built.
-    if fs::read_to_string(wrapper).is_ok_and(|old| old == script) {
+    if fs::read_to_string(path).is_ok_and(|old| old == script) {
         return Ok(());
     }
     // Moved into place when it is whole: another process may be executing the old one.
-    let part = wrapper.with_extension("part");
+    let part = path.with_extension("part");
     fs::write(&part, script)?;
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&part, executable)
-        .and_then(|()| fs::rename(&part, wrapper))
-        .with_context(|| format!("making {} executable", wrapper.display()))
+        .and_then(|()| fs::rename(&part, path))
+        .with_context(|| format!("making {} executable", path.display()))
 }
 
 /// Has cargo build a package that is only run in emulators: optimised as a whole when it is linked,
