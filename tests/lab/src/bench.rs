@@ -93,9 +93,6 @@ impl BenchCommand {
     }
 }
 
-/// The arguments by which cargo is to build what the step `peers` measures, beside the launcher.
-pub(crate) const PROGRAMS: [&str; 6] = ["-p", "aldis-bench", "--bin", "bench_raw", "--bin", "bench_aldis"];
-
 /// The profile of the programs that are measured, which is also the folder that cargo puts them
 /// into.
 const PROFILE: &str = "measured";

@@ -14,7 +14,6 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::bench;
 use crate::conformance;
 use crate::verbs;
 
@@ -311,10 +310,9 @@ fn large_job(workspace: &Workspace, ranks: u32) -> Result<String> {
 /// Runs the campaign on so many fixed seeds, and on as many wild ones, and a job of `large` ranks.
 fn pass(each: u64, large: u32) -> Result<Outcome> {
     let workspace = Workspace::members()?;
-    // With what the next step and the last one run: the last crates of all, each one core's work,
-    // are compiled side by side.
-    let programs = conformance::PROGRAMS.iter().chain(&bench::PROGRAMS);
-    let mut others: Vec<String> = programs.map(|word| (*word).into()).collect();
+    // With what the next step runs: the last crates of all, each one core's work, are compiled side
+    // by side. Not with what the last one runs, which has no RDMA and would be built again.
+    let mut others: Vec<String> = conformance::PROGRAMS.map(String::from).into();
     others.extend(verbs::features(&conformance::PACKAGES));
     build(&others)?;
     let (start, wild) = (Instant::now(), Wild::of("simulator"));

@@ -254,6 +254,8 @@ fn build() -> Result<Vec<PathBuf>> {
     eprintln!("building the transport's tests and the examples in release");
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--release", "--locked", "--quiet", "--message-format", "json"]);
+    // Beside the suite, and so with the features that it was built with.
+    cargo.args(conformance::PROGRAMS).args(features(&conformance::PACKAGES));
     cargo.args(["-p", "aldis-linux"]).args(features(&["aldis-linux"]));
     cargo.args(["--example", "pingpong", "--example", "allreduce", "--test", "verbs"]);
     let text = shell::output(&mut cargo).with_context(missing)?;
