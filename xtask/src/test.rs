@@ -437,6 +437,8 @@ fn planted() -> Result<Outcome> {
     let mut cargo = workspace::cargo();
     cargo.args(["test", "--locked", "--workspace", "--features", "aldis-sim/planted-bugs"]);
     cargo.args(["--exclude", conformance::PACKAGE, "--test", "planted"]);
+    // It is built again for this alone, and is not what takes the time here.
+    cargo.args(["--config", "profile.dev.package.aldis-coll.opt-level=0"]);
     let wild = Wild::of("planted");
     cargo.env("ALDIS_WILD_FROM", wild.from.to_string());
     shell::run(cargo.args(["--", "--nocapture"]))?;
