@@ -367,6 +367,29 @@ fn a_receive_of_any_source_fails_once_all_others_are_lost() {
         .unwrap();
 }
 
+/// Of the others none has a row that could tell, and a probe has no request that is looked at.
+#[test]
+fn a_probe_of_any_source_fails_once_all_others_are_lost() {
+    let mut job = Job::new(5, Shape::default());
+    let (mut clock, dead) = (job.clock.clone(), job.dead.clone());
+    let mut ranks = job.ranks();
+    (1..3).for_each(|from| send_to_first(&mut ranks, &mut clock, from, &[7; 8]));
+    let (world, first) = (ranks[0].world(), &mut ranks[0]);
+    let pair = first.install(2, 1, &Members::These([PeerId(3), PeerId(0)].into_iter())).unwrap();
+    for _ in 0..20 {
+        assert_eq!(first.iprobe(&pair, Source::Any, Tag(1)).unwrap(), None, "it lives");
+    }
+    dead.set(Some(3));
+    let error = first.within(Duration::from_secs(1)).probe(&pair, Source::Any, Tag(1)).unwrap_err();
+    assert_eq!((error.cause, error.operation), (Cause::PeerDead, Operation::Probe));
+    let error = first.within(Duration::from_secs(1)).mprobe(&pair, Source::Any, TagMatch::Any).unwrap_err();
+    assert_eq!(error.cause, Cause::PeerDead);
+    let error = first.within(Duration::from_millis(1)).probe(&world, Source::Any, Tag(1)).unwrap_err();
+    assert_eq!(error.cause, Cause::TimedOut, "others live");
+    let found = first.probe(&world, Source::Any, Tag(2)).unwrap();
+    assert_eq!(found.tag, Tag(2), "what has come is there");
+}
+
 #[test]
 fn a_matched_message_of_a_lost_peer_without_a_row_is_refused_with_its_loss() {
     let mut job = Job::new(5, Shape::default());

@@ -32,7 +32,7 @@ use crate::engine::matching::Payload;
 use crate::engine::state::Engine;
 use crate::engine::wire::{HeaderWords, LaneTurn, post};
 use crate::rank::WILD;
-use crate::tables::active::{ContactState, DesertedWalk, HOLD_NS_MAX, HOLD_NS_MIN, LostPeer};
+use crate::tables::active::{ContactState, DesertedWalk, HOLD_NS_MAX, HOLD_NS_MIN, LostPeer, ProbedWalk};
 use crate::tables::list::{List, Queue};
 use crate::tables::peer::{Peer, Presence};
 use crate::tables::request::{Key, Machine, Request, State};
@@ -93,6 +93,7 @@ impl Engine<'_> {
             self.watch_stranger(transport, peer);
         }
         self.watch_wildcards(transport);
+        self.watch_probed(transport);
     }
 
     /// Asks the transport of a few ranks that a receive of any source could be sent to by whether
@@ -128,6 +129,58 @@ impl Engine<'_> {
         }
     }
 
+    /// Fails if no rank is left that could send a message of any source on a communicator, as far
+    /// as the polls since the last such question have found: a probe asks between any two.
+    pub(crate) fn is_deserted(&mut self, context: u32) -> Result<(), Cause> {
+        let Some(table) = self.peers.active() else { return Ok(()) };
+        match table.probed {
+            Some(ProbedWalk { context: asked, cause, .. }) if asked == context => {
+                let Some(cause) = cause else { return Ok(()) };
+                // Found out anew by who asks again.
+                table.probed = None;
+                Err(cause)
+            }
+            _ => {
+                table.probed = Some(ProbedWalk { context, rank: 0, lost: 0, cause: None });
+                Ok(())
+            }
+        }
+    }
+
+    /// Asks the transport of a few ranks that a probe of any source could find a message of by
+    /// whether they are lost. The first that is not ends the look.
+    fn watch_probed<T: Transport>(&mut self, transport: &T) {
+        for _ in 0..STRANGERS_A_POLL {
+            let asked = self.peers.fewer().and_then(|table| table.probed);
+            let Some(walk) = asked.filter(|walk| walk.cause.is_none()) else { return };
+            let next = walk.rank.wrapping_add(1);
+            let walk = match self.comms.addressed(walk.context, walk.rank) {
+                Some(process) if process == self.me => Some(ProbedWalk { rank: next, ..walk }),
+                Some(process) => {
+                    self.loss_of(transport, process).map(|_| ProbedWalk { rank: next, lost: next, ..walk })
+                }
+                None => self
+                    .desertion(transport, walk.context, walk.lost)
+                    .map(|(_, cause)| ProbedWalk { cause: Some(cause), ..walk }),
+            };
+            if let Some(table) = self.peers.active() {
+                table.probed = walk;
+            }
+        }
+    }
+
+    /// The last of the ranks of a communicator that are all lost, and the cause; `lost` is its
+    /// number and one more. None if there is no such rank, or this one has messages to itself under
+    /// way.
+    fn desertion<T: Transport>(&self, transport: &T, context: u32, lost: u32) -> Option<(u32, Cause)> {
+        let rank = lost.checked_sub(1)?;
+        let cause = self.loss_of(transport, self.comms.addressed(context, rank)?)?;
+        let own = self.peers.get(self.me);
+        let is_sending =
+            own.is_some_and(|row| !row.send_queue.is_empty() || row.sequence_out != row.sequence_in);
+        (!is_sending).then_some((rank, cause))
+    }
+
     /// The slot of the request after one, in turns.
     const fn after_slot(&self, slot: u32) -> u32 {
         let next = slot.wrapping_add(1);
@@ -136,21 +189,12 @@ impl Engine<'_> {
 
     /// Fails the receive of any source whose walk has found no rank that is left.
     fn desert<T: Transport>(&mut self, transport: &T, context: u32, walk: DesertedWalk) {
-        let Some(rank) = walk.lost.checked_sub(1) else { return };
-        let lost = self.comms.addressed(context, rank);
-        let cause = lost.and_then(|process| self.loss_of(transport, process));
-        let is_sending = self
-            .peers
-            .get(self.me)
-            .is_some_and(|row| !row.send_queue.is_empty() || row.sequence_out != row.sequence_in);
-        if cause.is_none() || is_sending {
-            return;
-        }
+        let Some((rank, cause)) = self.desertion(transport, context, walk.lost) else { return };
         self.matcher.unpost(&mut self.requests, walk.slot);
         if let Some(request) = self.requests.at(walk.slot) {
             request.rank = rank;
         }
-        self.complete(walk.slot, cause);
+        self.complete(walk.slot, Some(cause));
     }
 
     /// The cause for which a peer is lost, as its row tells or its transport.
@@ -313,6 +357,7 @@ impl Engine<'_> {
         if let Some(table) = self.peers.active() {
             // It may have been passed as lost.
             table.walk = DesertedWalk { slot: table.walk.slot, ..DesertedWalk::default() };
+            table.probed = None;
         }
         let known = self.peers.get(peer).map(|row| (row.epoch, row.presence));
         let Some((known, presence)) = known else { return };

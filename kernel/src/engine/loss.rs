@@ -233,6 +233,7 @@ impl Engine<'_> {
     pub(crate) fn is_left_alone(&mut self, context: u32) -> Result<(), Cause> {
         match self.deserter(context) {
             Some((_, process)) => self.presence(process),
+            None if ACTIVE => self.is_deserted(context),
             None => Ok(()),
         }
     }

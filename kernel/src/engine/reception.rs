@@ -1,6 +1,7 @@
 //! Receives: from what has arrived already and is kept, or posted for what is to come.
 
 use aldis_hal::{Cause, Handle, PeerId};
+use aldis_protocols::ACTIVE;
 use aldis_protocols::header::Label;
 
 use crate::engine::matching::{Envelope, Payload};
@@ -38,7 +39,7 @@ impl Engine<'_> {
     pub(crate) fn may_come(&mut self, context: u32, peer: Option<PeerId>) -> Result<(), Cause> {
         match peer {
             Some(peer) => self.presence(peer),
-            None if self.bereft => self.is_left_alone(context),
+            None if self.bereft || ACTIVE && self.peers.is_active() => self.is_left_alone(context),
             None => Ok(()),
         }
     }

@@ -88,6 +88,17 @@ pub(crate) struct DesertedWalk {
     pub(crate) lost: u32,
 }
 
+/// A communicator on which a message of any source was asked for without a request, as by a probe:
+/// its ranks are looked at as those of a [`DesertedWalk`].
+#[derive(Clone, Copy)]
+pub(crate) struct ProbedWalk {
+    pub(crate) context: u32,
+    pub(crate) rank: u32,
+    pub(crate) lost: u32,
+    /// Set once all are lost.
+    pub(crate) cause: Option<Cause>,
+}
+
 /// Fewer rows than the job has ranks.
 pub(crate) struct ActiveTable<'s> {
     rows: &'s mut [Peer],
@@ -108,6 +119,7 @@ pub(crate) struct ActiveTable<'s> {
     /// The request that was last looked at for whether its peer is lost.
     pub(crate) watched: u32,
     pub(crate) walk: DesertedWalk,
+    pub(crate) probed: Option<ProbedWalk>,
     /// A peer without a row that was asked about since the last poll.
     pub(crate) stranger: Cell<Option<PeerId>>,
     /// The peer that was last found to be lost when it had no row.
@@ -132,6 +144,7 @@ impl<'s> ActiveTable<'s> {
             is_leaving: false,
             watched: 0,
             walk: DesertedWalk::default(),
+            probed: None,
             stranger: Cell::new(None),
             lost_stranger: None,
             hold_ns: HOLD_NS_MIN,
