@@ -16,6 +16,7 @@ use clap::Args;
 mod contents;
 mod elsewhere;
 mod image;
+mod linux;
 mod stack;
 mod thumb;
 
@@ -41,7 +42,8 @@ const FACTS: [(&str, &str); 3] = [
     ("ALDIS_BYTES_PER_COMMUNICATOR", "bytes per communicator"),
 ];
 
-/// Prints flash, RAM, stack and bytes per peer, request and communicator of a minimal firmware.
+/// Prints flash, RAM, stack and bytes per peer, request and communicator of a minimal firmware, and
+/// bytes per idle and active peer of a rank on Linux.
 ///
 /// The firmware is tests/firmware: eager and rendezvous, barrier, bcast and allreduce over shared
 /// memory with 4 peers, built for thumbv7em-none-eabihf with the profile `firmware`. Fails when it
@@ -73,22 +75,24 @@ struct Measured {
 impl Size {
     pub(crate) fn run(self) -> Result<()> {
         let workspace = Workspace::members()?;
-        let file = match self.image {
-            Some(file) => file,
+        let file = match &self.image {
+            Some(file) => file.clone(),
             None => match build(&workspace, TARGET)? {
                 Built::Image(file) => file,
                 Built::Missing { why, enable } => bail!("{why}; to enable: {enable}"),
             },
         };
         let measured = measure(&file)?;
+        let linux = if self.image.is_none() { linux::costs()? } else { Vec::new() };
         if self.update {
-            GATE.update(&measured.costs()?)?;
+            GATE.update(&[measured.costs()?, linux.clone()].concat())?;
         }
         let elsewhere = if self.all { elsewhere::measure_all(&workspace)? } else { Vec::new() };
         if self.json {
-            measured.print_json(&elsewhere)?;
+            measured.print_json(&elsewhere, &linux)?;
         } else {
             measured.print_table()?;
+            linux::print_table(&linux);
             elsewhere::print_table(&elsewhere);
         }
         measured.judge().map(drop)
@@ -104,7 +108,9 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Outcome> {
             let measured = measure(&file)?;
             measured.print_table()?;
             let said = measured.judge()?;
-            GATE.hold(&measured.costs()?)?;
+            let linux = linux::costs()?;
+            linux::print_table(&linux);
+            GATE.hold(&[measured.costs()?, linux].concat())?;
             elsewhere::print_table(&[elsewhere::measure(workspace, elsewhere::WIDE)?]);
             Ok(Outcome::Passed(said))
         }
@@ -115,7 +121,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Outcome> {
 pub(crate) fn update(workspace: &Workspace) -> Result<()> {
     match build(workspace, TARGET)? {
         Built::Missing { why, enable } => bail!("{why}; to enable: {enable}"),
-        Built::Image(file) => GATE.update(&measure(&file)?.costs()?),
+        Built::Image(file) => GATE.update(&[measure(&file)?.costs()?, linux::costs()?].concat()),
     }
 }
 
@@ -189,7 +195,7 @@ impl Measured {
         Ok(())
     }
 
-    fn print_json(&self, elsewhere: &[elsewhere::TargetRow]) -> Result<()> {
+    fn print_json(&self, elsewhere: &[elsewhere::TargetRow], linux: &[Cost]) -> Result<()> {
         let mut line = serde_json::Map::new();
         line.insert("target".into(), TARGET.into());
         line.insert("flash".into(), self.image.outline.flash.into());
@@ -202,6 +208,9 @@ impl Measured {
         line.insert("stack_indirect".into(), self.depth.indirect.clone().into());
         for (symbol, words) in FACTS {
             line.insert(words.replace(' ', "_"), self.image.fact(symbol)?.into());
+        }
+        for Cost { name, value } in linux {
+            line.insert(name.replace(' ', "_"), (*value).into());
         }
         line.insert("elsewhere".into(), elsewhere::json(elsewhere));
         println!("{}", serde_json::Value::Object(line));

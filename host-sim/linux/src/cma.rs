@@ -171,6 +171,9 @@ const ASIDE_BYTES_MIN: usize = 4096;
 const ASIDE_BYTES: usize = 64 << 10;
 const LINE_BYTES: usize = 64;
 
+/// Bytes that are kept of each rank.
+pub(crate) const BYTES_PER_PEER: usize = size_of::<Cell<Reach>>();
+
 /// Copies between this process and the other ranks of its node.
 pub struct Cma {
     allowed: Allowed,

@@ -96,6 +96,9 @@ pub fn measured_costs() -> Vec<(&'static str, String)> {
     [read, mapped].into_iter().flatten().flatten().collect()
 }
 
+/// Bytes that are kept of each rank, besides those of [`cma`].
+pub(crate) const BYTES_PER_PEER: usize = size_of::<Option<Window>>();
+
 /// Copies from and to the other ranks of the node.
 pub struct Copier {
     cma: Cma,

@@ -84,6 +84,7 @@ mod memory;
 pub mod network;
 pub mod output;
 pub mod paged;
+pub mod peer_bytes;
 pub mod peer_rows;
 pub mod platform;
 pub mod pmi;

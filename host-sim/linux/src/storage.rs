@@ -25,6 +25,11 @@ use aldis_kernel::{Memory, StorageSizes};
 use crate::error::JoinError;
 use crate::lazy;
 
+/// Sizes of it, for each peer.
+pub(crate) const ENVELOPES: usize = 128;
+pub(crate) const BLOCKS: usize = 32;
+pub(crate) const BLOCK_BYTES: usize = 8 << 10;
+
 /// Hands out the default storage of a rank of a job of so many, once: the large one, unless the
 /// system has no addresses for it.
 ///
@@ -40,9 +45,9 @@ pub(crate) fn take(ranks: u32) -> Result<Memory<'static>, JoinError> {
         peers: ranks as usize,
         requests: 1 << 20,
         communicators: 1024,
-        envelopes: 128,
-        blocks: 32,
-        block_bytes: 8 << 10,
+        envelopes: ENVELOPES,
+        blocks: BLOCKS,
+        block_bytes: BLOCK_BYTES,
         pooled: 16,
         bins: 1 << 16,
         pieces: 17 << 10,

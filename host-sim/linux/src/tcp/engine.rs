@@ -93,6 +93,10 @@ pub(super) struct TcpEngine {
     pub(super) board: Option<&'static StatusBoard>,
 }
 
+/// Bytes that are kept of each rank, of one address and one link.
+pub(crate) const BYTES_PER_PEER: usize =
+    size_of::<TcpPeer>() + size_of::<stream::StreamLink>() + size_of::<SocketAddr>() + size_of::<u32>();
+
 impl TcpEngine {
     pub(super) fn listen(identity: TcpIdentity, config: &TcpConfig) -> Result<Self, TcpError> {
         let TcpIdentity { me, epoch, ranks, key } = identity;

@@ -71,6 +71,7 @@ use crate::board::StatusBoard;
 
 pub use self::config::{LINKS_MAX, TcpConfig};
 pub use self::counters::Counters;
+pub(crate) use self::engine::BYTES_PER_PEER;
 pub use self::error::TcpError;
 pub use self::interfaces::{Family, Interfaces, Rejected, Rejection};
 pub use self::key::{JobKey, KEY_BYTES};
