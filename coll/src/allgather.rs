@@ -52,3 +52,21 @@ pub fn allgather_from<'m, E: Element>(block: impl Into<Input<'m, E>>, data: &'m 
 pub fn allgatherv<'m, E: Element>(data: &'m mut [E], blocks: &'m [Block]) -> BlockCall<'m> {
     BlockCall::new(Operation::Allgatherv, data, Layout::Listed(blocks), &mut [])
 }
+
+/// Gathers a block of every rank on all of them, as [`allgatherv`] does, of which this rank's is
+/// `block`, which is left as it is (MPI_Allgatherv, MPI_Iallgatherv).
+///
+/// # Errors
+/// Those of [`allgatherv`], which other ranks may call instead;
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for a block of another
+/// length than is listed for it as well,
+/// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) where it is made persistent: the
+/// block would be copied but once.
+#[inline(always)]
+pub fn allgatherv_from<'m, E: Element>(
+    block: impl Into<Input<'m, E>>,
+    data: &'m mut [E],
+    blocks: &'m [Block],
+) -> BlockCall<'m> {
+    allgatherv(data, blocks).given(block.into(), Layout::Twin)
+}

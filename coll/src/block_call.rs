@@ -267,7 +267,8 @@ impl<'m> BlockCall<'m> {
         if !matches!(self.given.layout, Layout::Twin) || self.count(comm).is_err() {
             return;
         }
-        let start = (comm.rank().0 as usize).saturating_mul(self.input.len());
+        let bytes = self.input.len();
+        let start = self.divided.layout.first_byte(comm.rank().0, bytes, self.call.element_bytes);
         let place = self.data.get_mut(start..).and_then(|rest| rest.get_mut(..self.input.len()));
         if let Some(place) = place {
             place.copy_from_slice(&self.input);
@@ -283,6 +284,11 @@ impl<'m> BlockCall<'m> {
         let (divided, given) = (&self.divided, &self.given);
         let (count, of_input) = (divided.longest(comm.size())?, given.longest(comm.size())?);
         match given.layout {
+            Layout::Twin if let Layout::Listed(blocks) = divided.layout => {
+                let listed = blocks.get(comm.rank().0 as usize).map_or(0, |block| block.len);
+                let mismatch = Cause::LengthMismatch { left: of_input as u64, right: listed as u64 };
+                if of_input == listed { Ok(count) } else { Err(mismatch) }
+            }
             Layout::Even | Layout::Twin if count != of_input => {
                 Err(Cause::LengthMismatch { left: of_input as u64, right: count as u64 })
             }
@@ -345,7 +351,8 @@ impl<'m> BlockCall<'m> {
         if !options.tries_slots(tuning, &call, &[]) {
             return None;
         }
-        let prefers_message = |shape: &_| options.prefers_message(tuning, &call, shape);
+        let bytes = || portions.message_bytes(&call);
+        let prefers_message = |shape: &_| options.prefers_message(tuning, &call, bytes(), shape);
         let done = shared::try_run_unless(ep, comm, &portions, self.data, prefers_message)?;
         let is_gatherv = call.operation == Operation::Gatherv;
         match done {

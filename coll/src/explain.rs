@@ -27,6 +27,8 @@ pub struct Explanation {
     shared: Option<SlotForm>,
     /// True if two ranks pass the data sooner in a message.
     prefers_message: bool,
+    /// True if one of two lends the data instead of chunks.
+    is_lent: bool,
 }
 
 impl Explanation {
@@ -34,7 +36,8 @@ impl Explanation {
     fn new(call: Call, given: Options) -> Self {
         let rules = InForce::default();
         let decision = Decision::new(&call, algorithms(call.operation), &given, rules);
-        Self { call, given, rules, decision, control_slots: None, shared: None, prefers_message: false }
+        let (control_slots, shared, prefers_message, is_lent) = (None, None, false, false);
+        Self { call, given, rules, decision, control_slots, shared, prefers_message, is_lent }
     }
 
     /// Explains a blocking call on this communicator: by the rules that hold on it, and whether
@@ -52,7 +55,8 @@ impl Explanation {
             _ => None,
         };
         let prefers_message = query.is_for_message(endpoint, comm);
-        Self { control_slots: Some(slots.map(drop)), shared, prefers_message, ..this }
+        let is_lent = slots.is_ok_and(|shape| slots::is_lent(&self.call, &shape));
+        Self { control_slots: Some(slots.map(drop)), shared, prefers_message, is_lent, ..this }
     }
 
     /// Explains the call on a communicator that has no rules of its own, where these hold
@@ -125,7 +129,7 @@ impl Explanation {
             _ => write!(f, "{} ns: by control slots", self.call.shared_ns(&self.decision.options.prices))?,
         }
         if let Some(SlotForm::Chunks | SlotForm::ShortRun) = self.shared {
-            f.write_str(", in chunks")?;
+            f.write_str(if self.is_lent { ", lent and read by the other rank" } else { ", in chunks" })?;
         }
         if self.prefers_message {
             return f.write_str("; two ranks pass so much sooner in a message, as measured");

@@ -89,6 +89,16 @@ pub(crate) enum Layout<'b> {
 }
 
 impl Layout<'_> {
+    /// Returns the first byte of the block of `rank`, which has so many, in a buffer of elements of
+    /// `element_bytes` that has a block for each rank.
+    #[inline]
+    pub(crate) fn first_byte(&self, rank: u32, bytes: usize, element_bytes: u32) -> usize {
+        match self.listed(rank) {
+            Some(block) => block.start.saturating_mul(element_bytes as usize),
+            None => bytes.saturating_mul(rank as usize),
+        }
+    }
+
     /// Elements of the longest block of a buffer of `len` elements.
     ///
     /// # Errors

@@ -156,7 +156,7 @@ pub mod shared;
 mod tag;
 
 pub use self::{
-    allgather::{allgather, allgather_from, allgatherv},
+    allgather::{allgather, allgather_from, allgatherv, allgatherv_from},
     alltoall::{
         alltoall, alltoall_in_place, alltoallv, alltoallv_in_place, alltoallw, alltoallw_in_place,
         alltoallw_typed,

@@ -348,7 +348,8 @@ impl RouteQuery {
             return None;
         }
         let shape = facts.slots(comm).ok()?;
-        if self.options.prefers_message(facts.tuning_of(comm), &call, &shape) {
+        let bytes = role.message_bytes(&call);
+        if self.options.prefers_message(facts.tuning_of(comm), &call, bytes, &shape) {
             return None;
         }
         role.if_served(&shape, is_driven)
@@ -357,7 +358,8 @@ impl RouteQuery {
     /// Returns true if two ranks pass its data sooner in a message.
     pub(crate) fn is_for_message<F: RouteFacts>(&self, facts: &mut F, comm: &Comm) -> bool {
         let tuning = facts.tuning_of(comm);
-        let prefers = |shape| self.options.prefers_message(tuning, &self.spec.call, &shape);
+        let call = &self.spec.call;
+        let prefers = |shape| self.options.prefers_message(tuning, call, slots::bytes(call), &shape);
         facts.slots(comm).is_ok_and(prefers)
     }
 
@@ -480,21 +482,25 @@ impl Options {
         }
     }
 
-    /// Returns true if two ranks pass the data of a call sooner in a message than in chunks of
-    /// control slots of this shape, as was measured where they run, and neither options nor rules
-    /// say anything. Every rank knows how long those are that this is asked for.
+    /// Returns true if two ranks pass so many bytes sooner in a message than in chunks of control
+    /// slots of this shape, as was measured where they run, and neither options nor rules say
+    /// anything. Both know how long those are that this is asked for.
     #[inline]
     pub(crate) fn prefers_message(
         &self,
         tuning: [Option<Tuning>; 2],
         call: &Call,
+        bytes: u64,
         shape: &ControlSlotsShape,
     ) -> bool {
-        use Operation::{Allgather, Allgatherv, Alltoall, Bcast, Gather, Scatter};
-        let is_measured = (1..=slots::bytes(call)).contains(&shape.pair_message_bytes_min.into());
+        use Operation::{Allgather, Allgatherv, Alltoall, Bcast, Gather, Gatherv, Scatter, Scatterv};
+        let is_measured = (1..=bytes).contains(&shape.pair_message_bytes_min.into());
+        // Two that read each other's data at a time have nothing to halve.
+        let is_exchange = matches!(call.operation, Allgather | Allgatherv | Alltoall);
         is_measured
             && call.size == 2
-            && matches!(call.operation, Allgather | Allgatherv | Alltoall | Bcast | Gather | Scatter)
+            && !(is_exchange && shape.pair_read_bytes_min > 0)
+            && (is_exchange || matches!(call.operation, Bcast | Gather | Gatherv | Scatter | Scatterv))
             && matches!(self.choice, Choice::Auto)
             && tuning.iter().all(Option::is_none)
     }

@@ -16,6 +16,7 @@
 //! | up to [`SLOT_BYTES`], neighbours in a grid | its slot: all that it gives | its neighbours' |
 //! | up to [`SLOT_BYTES`], neighbours, <= 8 ranks | its slot: all that it gives | those of all |
 //! | more, blocks and scans of two | segments of what the other takes | the other's |
+//! | more, of two, where that is faster | where its data are, which it lends | them |
 //! | more, blocks for all of <= 8 ranks | segments of what the others take | the others' |
 //!
 //! **Blocks and scans** are for calls that block, or are waited for as soon as they are started,
@@ -29,6 +30,11 @@
 //! allgather (Thakur, Rabenseifner, Gropp 2005, section 4.5) of each segment: every rank reduces a
 //! part of it, and while a segment is being reduced the next one is written and the one before is
 //! collected.
+//!
+//! **Lent.** Where two ranks have measured that one reads the other's memory sooner than both copy
+//! through chunks, a rank whose data are not reduced says in its slot where they are, and is over
+//! once the other has read them. One that gives up before says so by that: what is read is taken
+//! for its data only if it is found in the collective after the read.
 //!
 //! **Same bits.** Every operand is combined from the first rank's to the last's, whichever rank
 //! does it: all ranks have the same bits, and operations need not commute.
@@ -58,7 +64,9 @@ mod role;
 mod started;
 mod table;
 
-use aldis_kernel::hal::shared_control::{ControlSlotsShape, Note, START_BYTES};
+use core::sync::atomic::{Ordering, fence};
+
+use aldis_kernel::hal::shared_control::{ControlSlotsShape, Note, Start};
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId};
 use aldis_kernel::{Comm, ControlSlots, NotReady};
 pub(crate) use blocks::{GivenBlocks, Portions};
@@ -66,7 +74,7 @@ use chunks::{ChunkRun, WorkShare};
 pub(crate) use drive::{CROWDED, SlotForm, run};
 pub(crate) use fast_path::{try_run, try_run_unless, try_start};
 pub(crate) use neighbor_exchange::{NeighborExchange, Neighbors};
-use pairs::IN_CHUNKS;
+use pairs::{IN_CHUNKS, LENT};
 pub(crate) use role::{Contributions, Role};
 pub(crate) use started::StartedRole;
 
@@ -74,6 +82,7 @@ use crate::op::{Kernel, copy};
 use crate::schedule::{Order, is_among_neighbors};
 use crate::select::Call;
 pub(crate) use crate::select::slots::algorithm;
+use crate::select::slots::is_read;
 pub use crate::select::slots::{NAME, SLOT_BYTES};
 use crate::tag::ROOTS;
 
@@ -132,9 +141,9 @@ impl Task {
 
     /// Returns true if the data of all ranks, or of none, are read: every rank reads from all.
     const fn is_of_all(&self) -> bool {
-        use Operation::{Bcast, Exscan, Gather, Reduce, Scan, Scatter};
+        use Operation::{Bcast, Exscan, Gather, Gatherv, Reduce, Scan, Scatter, Scatterv};
         match self.operation {
-            Bcast | Gather | Scatter | Scan | Exscan => false,
+            Bcast | Gather | Gatherv | Scatter | Scatterv | Scan | Exscan => false,
             // One of two that gives does not wait for the root.
             Reduce => self.size > 2,
             _ => true,
@@ -331,8 +340,26 @@ impl Role for Task {
         settled.map_err(|cause| (cause, None))
     }
 
+    fn is_lendable(&self) -> bool {
+        self.operation == Operation::Bcast && self.size == 2
+    }
+
+    fn lends<'b>(&self, shape: &ControlSlotsShape, data: &'b [u8]) -> Option<&'b [u8]>
+    where
+        Self: 'b,
+    {
+        if self.is_lendable() && self.gives() && is_read(shape, self.bytes as u64) {
+            Some(data)
+        } else {
+            None
+        }
+    }
+
     fn positions(&self, run: &ChunkRun) -> Option<u32> {
-        Some(if self.way() == WorkShare::Split { 2 * run.segments } else { run.segments })
+        Some(match self.way() {
+            WorkShare::Split => 2 * run.segments,
+            _ => ChunkRun::positions_of(run.segments, run.lends || run.lent.is_some()),
+        })
     }
 
     fn pass(
@@ -508,6 +535,10 @@ impl<R: Role> FlatCollective<R> {
     pub(crate) fn give_up(&mut self, slots: &mut ControlSlots<'_>) {
         slots.finish(self.number);
         self.stage = SharedStage::Over;
+        if self.run.as_ref().is_some_and(|run| run.lends) {
+            // Before the memory is used for something else: a reader looks after it has read.
+            fence(Ordering::SeqCst);
+        }
     }
 
     /// Writes this rank's slot, if others read it.
@@ -520,12 +551,20 @@ impl<R: Role> FlatCollective<R> {
                 return Err(CallOutcome::Crowded);
             }
             run.first = slots.take_chunks(self.number).ok_or(CallOutcome::Crowded)?;
+            run.number = self.number;
         }
-        match &self.run {
-            Some(run) if self.task().gives() || self.task().is_of_all() => {
-                slots.publish(self.number, self.role.note(), &run.first.to_le_bytes())?;
+        let (gives, is_of_all) = (self.task().gives(), self.task().is_of_all());
+        match &mut self.run {
+            Some(run) if gives || is_of_all => {
+                // Of several collectives under way others could not see that this one is given up.
+                let lent = self.role.lends(&slots.shape(), data).filter(|_| slots.is_oldest(self.number));
+                run.lends = lent.is_some();
+                let (note, beside) = (self.role.note(), if run.lends { LENT } else { 0 });
+                let note = Note { bytes: note.bytes | beside, ..note };
+                let address = lent.map_or(0, |lent| lent.as_ptr().expose_provenance() as u64);
+                slots.publish(self.number, note, &Start { position: run.first, address }.emit())?;
             }
-            None if self.task().gives() => self.role.give(slots, self.number, data)?,
+            None if gives => self.role.give(slots, self.number, data)?,
             _ => {}
         }
         self.stage = SharedStage::Read;
@@ -578,15 +617,22 @@ impl<R: Role> FlatCollective<R> {
 
     fn read_slot(&mut self, slots: &ControlSlots<'_>, rank: u32) -> Result<(), Stopped> {
         let notice = slots.look(self.number, rank).map_err(about(rank))?.ok_or(CallOutcome::Missing(rank))?;
-        self.role.check_note(rank, notice.note).map_err(about(rank))?;
+        let mut note = notice.note;
+        let is_lent = self.run.is_some() && note.bytes & LENT != 0 && note.bytes != WAITING;
+        note.bytes &= if is_lent { !LENT } else { u64::MAX };
+        self.role.check_note(rank, note).map_err(about(rank))?;
         let is_of_all = self.task().is_of_all();
         // Unless that rank has all in its slot, which then says no position.
         if let Some(run) = &mut self.run
             && self.role.positions(run).is_some()
         {
-            let theirs = notice.payload.first_chunk::<START_BYTES>().map(|start| u32::from_le_bytes(*start));
-            let ahead = theirs.ok_or(CallOutcome::Failed(Cause::Incompatible, Some(rank)))?;
-            let ahead = ahead.wrapping_sub(run.first);
+            let start = Start::parse(notice.payload);
+            let start = start.ok_or(CallOutcome::Failed(Cause::Incompatible, Some(rank)))?;
+            if is_lent && !self.role.is_lendable() {
+                return Err(CallOutcome::Failed(Cause::Incompatible, Some(rank)));
+            }
+            run.lent = is_lent.then_some(start.address);
+            let ahead = start.position.wrapping_sub(run.first);
             // Ranks that a failed collective has left behind catch up with the others.
             if (ahead as i32) > 0 {
                 run.first = run.first.wrapping_add(ahead);

@@ -13,6 +13,8 @@
 //! * **chunks**, used in turn: for more bytes. They are one stream of *positions*, the same ones on
 //!   all ranks, which collectives take in order, a run of positions each. A rank fills the
 //!   positions that its algorithm gives it;
+//! * instead of chunks, the address of what it *lends*: memory of its own that stays as it is until
+//!   the others are done with the position that stands for it, and that they read from where it is;
 //! * how far it has come: the collectives that it has *finished*, and the positions it is *done*
 //!   with.
 //!
@@ -47,6 +49,9 @@ pub struct ControlSlotsShape {
     /// Bytes of data that two ranks pass each other sooner in a message than in chunks, or more;
     /// zero if nobody has measured that, or they never do.
     pub pair_message_bytes_min: u32,
+    /// Bytes of data that one of two ranks [reads](SharedControl::read) sooner from the other's
+    /// memory than out of chunks, or more; zero if nobody has measured that, or it never does.
+    pub pair_read_bytes_min: u32,
 }
 
 /// A rank's note on its part in a collective.
@@ -96,9 +101,34 @@ pub const fn is_earlier(one: u32, other: u32) -> bool {
     (one.wrapping_sub(other) as i32) < 0
 }
 
-/// Bytes in the slot of a rank whose contribution is in chunks: the first position, little-endian.
-/// What stands after them, if that contribution could be in the slot, is of no meaning.
-pub const START_BYTES: usize = 4;
+/// The contents of the slot of a rank whose contribution does not stand there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Start {
+    /// The first position of its chunks, or the one that stands for what it lends.
+    pub position: u32,
+    /// The address of what it lends, in its own memory; zero if it lends nothing.
+    pub address: u64,
+}
+
+/// Bytes of a [`Start`] in a slot. What stands after them, if that contribution could be in the
+/// slot, is of no meaning.
+pub const START_BYTES: usize = 12;
+
+impl Start {
+    /// Writes it as it stands in a slot, little-endian.
+    pub const fn emit(self) -> [u8; START_BYTES] {
+        let ([a, b, c, d], [e, f, g, h, i, j, k, l]) =
+            (self.position.to_le_bytes(), self.address.to_le_bytes());
+        [a, b, c, d, e, f, g, h, i, j, k, l]
+    }
+
+    /// Reads what stands in a slot; `None` if it is shorter.
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        let (position, rest) = payload.split_first_chunk()?;
+        let address = u64::from_le_bytes(*rest.first_chunk()?);
+        Some(Self { position: u32::from_le_bytes(*position), address })
+    }
+}
 
 /// The slots of this rank and, to be read, those of others. A set is used by the caller that has
 /// opened it, and only then.
@@ -211,6 +241,18 @@ pub trait SharedControl {
     /// Records that this rank is done with all ranks' chunks up to and with `position`.
     fn done(&mut self, set: u32, position: u32);
 
+    /// Reads so many bytes from an address in the memory of `peer`, which has told it. Whether they
+    /// were what it has lent all the while is known only after that, by its
+    /// [`progress`](Self::progress): it has not finished the collective.
+    ///
+    /// # Errors
+    /// [`Cause::Unsupported`] where memory of peers is not read; [`Cause::Device`] if the system
+    /// refuses it.
+    fn read(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<(), Cause> {
+        let _ = (peer, address, into);
+        Err(Cause::Unsupported)
+    }
+
     /// Returns how far `peer` has come, which may be this rank itself; all the way, once it has
     /// left or its set is another communicator's.
     ///
@@ -225,4 +267,22 @@ pub trait SharedControl {
     /// All other ranks of the communicator that has the set have come so far, by their
     /// [`progress`](Self::progress) in it since it was opened.
     unsafe fn clear(&mut self, set: u32, progress: Progress);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_is_read_as_it_was_written_and_none_from_less() {
+        for start in [
+            Start { position: 0, address: 0 },
+            Start { position: 0x0102_0304, address: 0x1112_1314_1516_1718 },
+            Start { position: u32::MAX, address: u64::MAX },
+        ] {
+            let bytes = start.emit();
+            assert_eq!(Start::parse(&bytes), Some(start));
+            assert!((0..START_BYTES).all(|len| bytes.get(..len).and_then(Start::parse).is_none()));
+        }
+    }
 }

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`aliased`] | address space without memory, for messages of any length |
 //! | [`jobs`] | jobs of `aldis-run` as tests start them and read their reports |
+//! | [`own_memory`] | memory of another rank of the same process, read by the system |
 //! | [`storage`] | storages of three sizes, the least that is legal among them |
 //! | [`thread_jobs`] | jobs as threads of one process, with small storages |
 //! | [`threads`] | ranks as threads over shared memory, and their clock |
@@ -15,6 +16,7 @@
 
 pub mod aliased;
 pub mod jobs;
+pub mod own_memory;
 pub mod storage;
 pub mod thread_jobs;
 pub mod threads;

@@ -90,7 +90,8 @@ impl<'scope> CollectiveMemory<'scope> {
             return (source, range);
         }
         let own = self.blocks.input;
-        let first = (rank as usize).saturating_mul(own.len());
+        let [layout, _] = self.blocks.layouts;
+        let first = layout.first_byte(rank, own.len(), self.element_bytes);
         match range.start.checked_sub(first).zip(range.end.checked_sub(first)) {
             Some((start, end)) if end <= own.len() => (own, start..end),
             _ => (source, range),

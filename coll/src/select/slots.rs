@@ -1,5 +1,6 @@
 //! The facts that selection knows of the algorithm: its name and its cost.
 
+use aldis_kernel::hal::shared_control::ControlSlotsShape;
 use aldis_kernel::hal::{Cause, Operation};
 
 use super::Call;
@@ -76,15 +77,29 @@ const PASSING_RANKS_MAX: u32 = 8;
 /// takes of all.
 pub(crate) const fn passes_in_chunks(call: &Call) -> bool {
     use Operation::{Allgather, Allgatherv, Alltoall, Alltoallv, Alltoallw};
-    use Operation::{Exscan, Gather, ReduceScatterBlock, Scan, Scatter};
+    use Operation::{Exscan, Gather, Gatherv, ReduceScatterBlock, Scan, Scatter, Scatterv};
     let is_passed = match call.operation {
-        Allgather | Allgatherv | Alltoall | Alltoallv | Alltoallw | Gather | Scatter => true,
+        Allgather | Allgatherv | Alltoall | Alltoallv | Alltoallw => true,
+        Gather | Gatherv | Scatter | Scatterv => true,
         // An element is in one chunk.
         ReduceScatterBlock | Scan | Exscan => call.element_bytes as u64 <= PASSED_ELEMENT_BYTES_MAX,
         _ => false,
     };
     let is_for_all = matches!(call.operation, Allgather | Alltoall | ReduceScatterBlock);
     is_passed && (call.size == 2 || is_for_all && call.size > 2 && call.size <= PASSING_RANKS_MAX)
+}
+
+/// Returns true if the other rank of two reads so many bytes, where slots have this shape, sooner
+/// from where they are than it takes them from chunks.
+pub(crate) fn is_read(shape: &ControlSlotsShape, bytes: u64) -> bool {
+    (1..=bytes).contains(&shape.pair_read_bytes_min.into())
+}
+
+/// Returns true if what a rank of two gives in such a call is lent instead of passed in chunks: if
+/// it is not reduced, and so long.
+pub(crate) fn is_lent(call: &Call, shape: &ControlSlotsShape) -> bool {
+    let is_passed = call.operation == Operation::Bcast || passes_in_chunks(call);
+    call.size == 2 && is_passed && !super::reduces(call.operation) && is_read(shape, bytes(call))
 }
 
 /// Returns true if a call is for control slots but for its length.

@@ -36,11 +36,12 @@ pub(crate) struct GivenBlocks<'m> {
 }
 
 impl<'m> GivenBlocks<'m> {
-    /// Returns an input that is divided like this; `None` if what is given stands in the data.
+    /// Returns an input that is divided like this; `None` if what is given stands in the data
+    /// alone.
     #[inline(always)]
     pub(crate) fn of(memory: &'m [u8], layout: Layout<'m>) -> Option<Self> {
         match layout {
-            Layout::Whole | Layout::Twin => None,
+            Layout::Whole => None,
             layout => Some(Self { memory, layout }),
         }
     }
@@ -53,6 +54,8 @@ pub(crate) struct Portions<'m> {
     pub(super) data: Layout<'m>,
     /// The memory that it gives, if that is not its data.
     pub(super) input: Option<GivenBlocks<'m>>,
+    /// The block that it gives, if that stands elsewhere as well as in its data.
+    pub(super) twin: Option<&'m [u8]>,
     /// Bytes of its data.
     data_bytes: usize,
     /// Bytes of the longest block, of which all ranks know if blocks are of one length.
@@ -75,15 +78,17 @@ impl<'m> Portions<'m> {
         let longest_bytes = call.count.saturating_mul(task.element_bytes as usize);
         let (is_long, heard) = (Cell::new(false), Cell::new(None));
         let (passes, is_passed) = (false, false);
+        let twin = input.filter(|input| matches!(input.layout, Layout::Twin)).map(|input| input.memory);
+        let input = input.filter(|_| twin.is_none());
         let mut this =
-            Self { task, data, input, data_bytes, longest_bytes, is_long, passes, is_passed, heard };
+            Self { task, data, input, twin, data_bytes, longest_bytes, is_long, passes, is_passed, heard };
         this.task.bytes = this.given_bytes();
         // Of all others it is known that a slot holds them.
         let is_long = task.gives() && this.is_too_long(this.task.bytes as u64);
-        let is_more = || match this.has_table() {
+        let is_more = || match this.has_table() || call.operation == Operation::Gatherv {
             false => !stands_in_control_slots(call),
             // One of two knows what the other gives.
-            true => is_long || this.is_too_long(this.taken_slot_bytes() as u64),
+            true => is_long || this.is_taker() && this.is_too_long(this.taken_slot_bytes() as u64),
         };
         this.is_passed = passes_in_chunks(call) && is_more();
         this.passes = this.is_passed && !this.is_typed();
@@ -424,6 +429,17 @@ impl Role for Portions<'_> {
         }
     }
 
+    fn is_lendable(&self) -> bool {
+        self.task.size == 2 && self.task.kernel.is_none()
+    }
+
+    fn lends<'b>(&self, shape: &ControlSlotsShape, data: &'b [u8]) -> Option<&'b [u8]>
+    where
+        Self: 'b,
+    {
+        self.lent(shape, data)
+    }
+
     fn positions(&self, run: &ChunkRun) -> Option<u32> {
         if self.task.size > 2 { Some(run.segments) } else { self.positions_of_two(run) }
     }
@@ -459,6 +475,7 @@ mod tests {
             task,
             data,
             input: None,
+            twin: None,
             data_bytes: 0,
             longest_bytes: 0,
             is_long,

@@ -41,9 +41,31 @@ pub(crate) struct ChunkRun {
     pub(super) step: u32,
     /// The first rank whose chunk is not there yet in this step.
     pub(super) next: u32,
+    /// The number of the collective.
+    pub(super) number: u32,
+    /// True if this rank lends what it gives, instead of chunks: one position stands for all of it.
+    pub(super) lends: bool,
+    /// The address of what the other rank of two lends, if it does, and bytes of it that are read.
+    pub(super) lent: Option<u64>,
+    pub(super) read: usize,
 }
 
+/// Bytes of what is lent that one step reads.
+const READ_BYTES: usize = 64 << 10;
+
 impl ChunkRun {
+    const EMPTY: Self = Self {
+        first: 0,
+        segment: 0,
+        segments: 0,
+        step: 0,
+        next: 0,
+        number: 0,
+        lends: false,
+        lent: None,
+        read: 0,
+    };
+
     pub(super) fn new(task: &Task, shape: &ControlSlotsShape) -> Result<Self, Cause> {
         let chunk = shape.chunk_bytes as usize;
         let element = task.element_bytes as usize;
@@ -62,13 +84,58 @@ impl ChunkRun {
         let segments = segments.ok().filter(|segments| *segments < SEGMENTS_MAX);
         let max = (segment as u64).saturating_mul(SEGMENTS_MAX.into());
         let segments = segments.ok_or(Cause::TooBig { len: bytes as u64, max })?;
-        Ok(Self { first: 0, segment, segments, step: 0, next: 0 })
+        Ok(Self { segment, segments, ..Self::EMPTY })
     }
 
     /// Returns the place of a segment of so many bytes of data.
     pub(super) fn span(&self, bytes: usize, segment: u32) -> Range<usize> {
         let start = self.segment.saturating_mul(segment as usize).min(bytes);
         start..start.saturating_add(self.segment).min(bytes)
+    }
+
+    /// Positions of segments of the one rank or of the other; one for what is lent.
+    pub(super) const fn positions_of(segments: u32, is_lent: bool) -> u32 {
+        if is_lent { 1 } else { segments }
+    }
+
+    /// Reads on in what the other rank of two lends, which this one takes into `place`; true once
+    /// all of it is there.
+    ///
+    /// # Errors
+    /// The rank, and why its memory cannot be read, or was lent no more.
+    pub(super) fn read_on(
+        &mut self,
+        slots: &mut ControlSlots<'_>,
+        other: u32,
+        place: &mut [u8],
+    ) -> Result<bool, Stopped> {
+        let (Some(address), start) = (self.lent, self.read) else { return Ok(true) };
+        let rest = place.get_mut(start..).unwrap_or_default();
+        let len = rest.len().min(READ_BYTES);
+        if let Some(part) = rest.get_mut(..len).filter(|part| !part.is_empty()) {
+            let from = address.wrapping_add(start as u64);
+            slots.read(self.number, other, from, part).map_err(about(other))?;
+            self.read = start.saturating_add(len);
+        }
+        Ok(self.read >= place.len())
+    }
+
+    /// Passes what a root lends to the other rank of two; true once that has it.
+    fn pass_lent(
+        &mut self,
+        task: &Task,
+        slots: &mut ControlSlots<'_>,
+        data: &mut [u8],
+    ) -> Result<bool, Stopped> {
+        let other = 1_u32.wrapping_sub(task.rank);
+        let is_there = task.rank == task.root || self.read_on(slots, other, data)?;
+        if is_there {
+            slots.done(self.first);
+        }
+        if task.rank == task.root {
+            slots.is_done(self.first, other)?;
+        }
+        Ok(is_there)
     }
 
     /// Takes the step at hand, if it can be taken now; true after the last one.
@@ -79,6 +146,7 @@ impl ChunkRun {
         data: &mut [u8],
     ) -> Result<bool, Stopped> {
         let steps = match task.way() {
+            WorkShare::Copy if self.lends || self.lent.is_some() => return self.pass_lent(task, slots, data),
             WorkShare::Copy => {
                 self.pass_on(task, slots, data)?;
                 self.segments

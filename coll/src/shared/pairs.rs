@@ -1,6 +1,6 @@
 //! Two ranks that hand each other what no slot holds, or one hands it to the other: through
-//! chunks, a segment at a time, the next one written before one is read. That is faster than to let
-//! the system read the other's memory.
+//! chunks, a segment at a time, the next one written before one is read; or the giver lends it, and
+//! the taker has the system read it from where it is, where that was measured to be faster.
 
 use core::ops::Range;
 
@@ -10,9 +10,11 @@ use aldis_kernel::hal::{Cause, Operation};
 
 use super::blocks::{GivenBlocks, Portions};
 use super::chunks::{ChunkRun, SEGMENTS_MAX};
-use super::{CallOutcome, Stopped, about};
+use super::{CallOutcome, Role, Stopped, about};
 use crate::op::{copy, publish};
 use crate::schedule::{Order, divide};
+use crate::select::Call;
+use crate::select::slots::{bytes, is_read};
 
 /// Bytes of a segment: small enough that several are under way, and stay in a cache.
 const SEGMENT_BYTES: usize = 16 << 10;
@@ -20,6 +22,9 @@ const SEGMENT_BYTES: usize = 16 << 10;
 /// The bytes that are added to those given, in the note of a slot that does not hold them but
 /// precedes chunks.
 pub(super) const IN_CHUNKS: u64 = 1 << 46;
+
+/// The bytes that are added besides if its rank lends them instead.
+pub(super) const LENT: u64 = 1 << 47;
 
 /// Segments of so many bytes, which the other rank has published: too many to be passed are one too
 /// many.
@@ -55,6 +60,15 @@ pub(super) trait Pair {
     /// [`Cause::Stale`] for what cannot be.
     fn hand(&self, part: Range<usize>, chunk: OwnChunk<'_>, data: &[u8]) -> Result<(), Cause>;
 
+    /// Returns the memory into which what is handed to it belongs, if that can be lent.
+    ///
+    /// # Errors
+    /// [`Cause::Incompatible`] if not, [`Cause::Stale`] for what cannot be, as in
+    /// [`hand`](Self::hand).
+    fn room<'b>(&self, _data: &'b mut [u8]) -> Result<&'b mut [u8], Cause> {
+        Err(Cause::Incompatible)
+    }
+
     /// Takes a part of what is handed to it from a chunk, or reduces it.
     ///
     /// # Errors
@@ -83,10 +97,12 @@ pub(super) trait Pair {
     /// Positions that their chunks take; `None` if what the other gives stands in its slot.
     fn positions_of_two(&self, run: &ChunkRun) -> Option<u32> {
         let heard = if self.is_taker() { self.heard()? } else { 0 };
-        Some(run.segments.max(segments(heard, run.segment)))
+        let theirs = ChunkRun::positions_of(segments(heard, run.segment), run.lent.is_some());
+        Some(ChunkRun::positions_of(run.segments, run.lends).max(theirs))
     }
 
-    /// A step: in turn a segment is written, and the one before it is read.
+    /// A step: what is lent is read, then in turn a segment is written, and the one before it is
+    /// read; at last what this rank lends has been.
     ///
     /// # Errors
     /// Why it cannot be taken now, or ever.
@@ -97,24 +113,35 @@ pub(super) trait Pair {
         data: &mut [u8],
     ) -> Result<bool, Stopped> {
         let (turn, reads) = (run.step / 2, run.step % 2 == 1);
-        let heard = self.heard().unwrap_or(0);
+        let (heard, other) = (self.heard().unwrap_or(0), self.other());
+        let positions = self.positions_of_two(run).unwrap_or(0);
+        let steps = 2 * positions.saturating_add(1);
+        let own = self.taken(heard);
+        // The other rank is to have all that is for it before this rank says that what it gets is
+        // too much, or too little.
+        let unlike = || CallOutcome::Failed(Cause::UnlikeLength { own, theirs: heard }, Some(other));
+        if run.step >= steps {
+            slots.is_done(run.first.wrapping_add(positions).wrapping_sub(1), other)?;
+            return if own == heard { Ok(true) } else { Err(unlike()) };
+        }
+        if run.lent.is_some() && own == heard && !run.read_on(slots, other, self.room(data)?)? {
+            return Ok(false);
+        }
         match turn.checked_sub(1) {
             _ if !reads => {
                 let part = run.span(self.handed() as usize, turn);
-                if !part.is_empty() {
+                if !part.is_empty() && !run.lends {
                     let position = run.first.wrapping_add(turn);
                     self.hand(part, slots.fill(position)?, data)?;
                     slots.filled(position);
                 }
             }
             Some(segment) => {
-                let (position, other) = (run.first.wrapping_add(segment), self.other());
-                if segment < segments(heard, run.segment) {
+                let position = run.first.wrapping_add(segment);
+                if segment < segments(heard, run.segment) && run.lent.is_none() {
                     let chunk = slots.chunk(position, other).map_err(about(other))?;
                     let chunk = chunk.ok_or(CallOutcome::Missing(other))?;
-                    // The other rank is to have its chunks before this rank says that these are too
-                    // many, or too few.
-                    if heard == self.taken(heard) {
+                    if own == heard {
                         self.take(run.span(heard as usize, segment), chunk, data)?;
                     }
                 }
@@ -123,16 +150,56 @@ pub(super) trait Pair {
             None => {}
         }
         run.step += 1;
-        let positions = self.positions_of_two(run).unwrap_or(0);
-        if run.step < 2 * positions.saturating_add(1) {
+        if run.step < steps {
             return Ok(false);
         }
-        let own = self.taken(heard);
-        if own != heard {
-            return Err(CallOutcome::Failed(Cause::UnlikeLength { own, theirs: heard }, Some(self.other())));
+        if own == heard {
+            self.end(data)?;
         }
-        self.end(data)?;
-        Ok(true)
+        match run.lends {
+            false if own != heard => Err(unlike()),
+            lends => Ok(!lends),
+        }
+    }
+}
+
+impl<'m> Portions<'m> {
+    /// Returns what it lends instead of handing it over in chunks: what is so long that the other
+    /// rank reads it sooner, unless it is reduced.
+    pub(super) fn lent<'b>(&self, shape: &ControlSlotsShape, data: &'b [u8]) -> Option<&'b [u8]>
+    where
+        'm: 'b,
+    {
+        if self.is_lendable() && is_read(shape, self.handed()) { self.handed_block(data).ok() } else { None }
+    }
+
+    /// Returns the bytes by which it is decided whether two ranks pass what they hand over in a
+    /// message: of blocks of which each rank knows its own and the root all, that of the one that
+    /// is no root, and else the longest.
+    pub(crate) fn message_bytes(&self, call: &Call) -> u64 {
+        match call.operation {
+            Operation::Gatherv | Operation::Scatterv if call.size == 2 => {
+                if self.is_taker() {
+                    self.taken_bytes(self.other()) as u64
+                } else {
+                    self.handed()
+                }
+            }
+            _ => bytes(call),
+        }
+    }
+
+    /// Returns the block that is handed over.
+    fn handed_block<'b>(&self, data: &'b [u8]) -> Result<&'b [u8], Cause>
+    where
+        'm: 'b,
+    {
+        if let Some(twin) = self.twin {
+            return Ok(twin);
+        }
+        let (layout, rank) =
+            if self.gives_each() { (self.divided(), self.other()) } else { (self.data, self.task.rank) };
+        self.block(layout, rank, self.given(data))
     }
 }
 
@@ -163,10 +230,12 @@ impl Pair for Portions<'_> {
     }
 
     fn hand(&self, part: Range<usize>, chunk: OwnChunk<'_>, data: &[u8]) -> Result<(), Cause> {
-        let (layout, rank) =
-            if self.gives_each() { (self.divided(), self.other()) } else { (self.data, self.task.rank) };
-        let (into, block) = (chunk.bytes.get_mut(..part.len()), self.block(layout, rank, self.given(data))?);
+        let (into, block) = (chunk.bytes.get_mut(..part.len()), self.handed_block(data)?);
         publish(into.ok_or(Cause::Stale)?, block.get(part).ok_or(Cause::Stale)?, chunk.store)
+    }
+
+    fn room<'b>(&self, data: &'b mut [u8]) -> Result<&'b mut [u8], Cause> {
+        self.block_mut(self.other(), data)
     }
 
     fn take(&self, part: Range<usize>, chunk: &[u8], data: &mut [u8]) -> Result<(), Cause> {

@@ -7,7 +7,7 @@ use aldis_kernel::{ControlSlots, NotReady};
 use super::chunks::ChunkRun;
 use super::drive::serves;
 use super::{Contributions, NeighborExchange, Portions, Role, Stopped, Task};
-use crate::select::slots;
+use crate::select::{Call, slots};
 
 /// Bytes of the longest block that is written ahead: what is longer the other rank copies once,
 /// from where it stands.
@@ -59,6 +59,14 @@ impl<'m> StartedRole<'m> {
     #[inline]
     pub(crate) fn has_unknown_lengths(&self) -> bool {
         slots::has_unknown_lengths(self.task().operation)
+    }
+
+    /// Returns the bytes by which it is decided whether two ranks pass them in a message.
+    pub(crate) fn message_bytes(&self, call: &Call) -> u64 {
+        match self {
+            Self::Blocks(portions) => portions.message_bytes(call),
+            Self::Stretch(_) | Self::Neighbors(_) => slots::bytes(call),
+        }
     }
 
     /// Returns true if a slot did not hold all that a rank gives, so that messages were to follow.
@@ -124,6 +132,17 @@ impl Role for StartedRole<'_> {
     #[inline]
     fn settle(&self, given: &Contributions<'_, '_>, data: &mut [u8]) -> Result<(), (Cause, Option<u32>)> {
         by_kind!(self, role => role.settle(given, data))
+    }
+
+    fn is_lendable(&self) -> bool {
+        by_kind!(self, role => role.is_lendable())
+    }
+
+    fn lends<'b>(&self, shape: &ControlSlotsShape, data: &'b [u8]) -> Option<&'b [u8]>
+    where
+        Self: 'b,
+    {
+        by_kind!(self, role => role.lends(shape, data))
     }
 
     fn positions(&self, run: &ChunkRun) -> Option<u32> {

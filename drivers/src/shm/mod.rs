@@ -132,6 +132,8 @@ pub use geometry::{Geometry, Identity};
 pub use lane::Lane;
 #[cfg(not(loom))]
 pub use region::{Region, format, inspect};
+#[cfg(not(loom))]
+pub use sets::{PairLengths, PeerReader};
 pub use sleep::{SleepWords, ToldSleep};
 #[cfg(not(loom))]
 pub use transport::{NodeRank, Shm, ShmSlot};

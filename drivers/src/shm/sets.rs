@@ -2,6 +2,8 @@
 //!
 //! The sets of control slots of a rank: its own, and those of the ranks it is attached to.
 
+use core::fmt;
+
 use aldis_hal::shared_control::{ControlSlotsShape, Note, Notice, OwnChunk, Progress, SharedControl};
 use aldis_hal::{Cause, PeerId};
 
@@ -86,6 +88,60 @@ impl Shm<'_> {
     }
 }
 
+/// A way to read the memory of other ranks.
+pub trait PeerReader: fmt::Debug + Send {
+    /// Reads so many bytes from an address in the memory of `peer`, which has told it.
+    ///
+    /// # Errors
+    /// [`Cause::Unsupported`] if memory of that rank is not read, [`Cause::Device`] if the system
+    /// refuses it.
+    fn fetch(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<(), Cause>;
+}
+
+/// The lengths from which on two ranks pass data sooner than in chunks, in bytes; zero if they
+/// never do, or nobody has measured it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PairLengths {
+    /// In a message.
+    pub message_bytes_min: u32,
+    /// By a read out of the other's memory.
+    pub read_bytes_min: u32,
+}
+
+/// The ways in which two ranks pass data, beside chunks.
+#[cfg(target_pointer_width = "64")]
+#[derive(Debug, Default)]
+pub(super) struct PairWays<'m> {
+    pub(super) lengths: PairLengths,
+    pub(super) reader: Option<&'m mut (dyn PeerReader + 'static)>,
+}
+
+#[cfg(target_pointer_width = "64")]
+impl Shm<'_> {
+    /// Returns the lengths of which the control slots tell: none are read without a reader.
+    #[inline]
+    fn pair_lengths(&self) -> PairLengths {
+        let PairWays { lengths, reader } = &self.pair_ways;
+        let read_bytes_min = if reader.is_some() { lengths.read_bytes_min } else { 0 };
+        PairLengths { read_bytes_min, ..*lengths }
+    }
+
+    fn reader(&mut self) -> Option<&mut (dyn PeerReader + 'static)> {
+        self.pair_ways.reader.as_deref_mut()
+    }
+}
+
+#[cfg(not(target_pointer_width = "64"))]
+impl Shm<'_> {
+    fn pair_lengths(&self) -> PairLengths {
+        PairLengths::default()
+    }
+
+    fn reader(&mut self) -> Option<&mut dyn PeerReader> {
+        None
+    }
+}
+
 /// The sleepers of a node, as one of its ranks knows them.
 #[derive(Debug)]
 pub(super) struct NodeSleep<'m> {
@@ -146,13 +202,15 @@ impl SharedControl for Shm<'_> {
     #[inline]
     fn shape(&self, set: u32) -> ControlSlotsShape {
         let layout = self.inbox.sets_layout.first();
+        let pairs = self.pair_lengths();
         let (chunks, chunk_bytes) = layout.map_or((0, 0), |layout| (layout.chunks(set), layout.chunk_bytes));
         ControlSlotsShape {
             slots: Geometry::CONTROL_SLOTS,
             slot_bytes: SLOT_PAYLOAD as u32,
             chunks,
             chunk_bytes,
-            pair_message_bytes_min: self.pair_message_bytes_min,
+            pair_message_bytes_min: pairs.message_bytes_min,
+            pair_read_bytes_min: pairs.read_bytes_min,
         }
     }
 
@@ -266,6 +324,10 @@ impl SharedControl for Shm<'_> {
             own.done_before(position.wrapping_add(1));
         }
         self.rouse_readers();
+    }
+
+    fn read(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<(), Cause> {
+        self.reader().ok_or(Cause::Unsupported)?.fetch(peer, address, into)
     }
 
     fn progress(&self, set: u32, peer: PeerId) -> Result<Progress, Cause> {

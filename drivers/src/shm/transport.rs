@@ -25,6 +25,8 @@ use super::region::{Inbox, Region};
 use super::ring::{Claim, Incoming, NextMessage};
 use super::sets::NodeSleep;
 #[cfg(target_pointer_width = "64")]
+use super::sets::{PairLengths, PairWays, PeerReader};
+#[cfg(target_pointer_width = "64")]
 use super::shared::{InboxClaim, SharedInbox};
 use super::sleep::{Alarm, SleepWords, WAKES};
 use crate::sync::AtomicU32;
@@ -70,8 +72,9 @@ pub struct Shm<'m> {
     pub(super) gauge: Gauge,
     /// Ranks of each node of the job but the last; 0 if that is not known.
     pub(super) ranks_per_node: u32,
-    /// Told in the [shape](aldis_hal::shared_control::ControlSlotsShape) of control slots.
-    pub(super) pair_message_bytes_min: u32,
+    /// The ways in which two ranks pass long data, beside chunks.
+    #[cfg(target_pointer_width = "64")]
+    pub(super) pair_ways: PairWays<'m>,
     /// The way in which a rank that sleeps is woken.
     pub(super) alarm: Alarm,
     /// The sleepers of the node, where there can be any.
@@ -146,7 +149,8 @@ impl<'m> Shm<'m> {
             inbox,
             gauge: Gauge::new(),
             ranks_per_node: 0,
-            pair_message_bytes_min: 0,
+            #[cfg(target_pointer_width = "64")]
+            pair_ways: PairWays::default(),
             alarm: Alarm::default(),
             sleep,
         })
@@ -167,11 +171,17 @@ impl<'m> Shm<'m> {
         self
     }
 
-    /// Takes data of so many bytes, or more, to pass between two ranks sooner in a message than in
-    /// chunks of control slots, as somebody has measured; zero for none. The same on every rank of
-    /// the job.
-    pub fn set_pair_message_bytes_min(&mut self, bytes: u32) {
-        self.pair_message_bytes_min = bytes;
+    /// Takes data of so many bytes, or more, to pass between two ranks sooner than in chunks of
+    /// control slots, as somebody has measured. The same on every rank of the job.
+    #[cfg(target_pointer_width = "64")]
+    pub fn set_pair_lengths(&mut self, lengths: PairLengths) {
+        self.pair_ways.lengths = lengths;
+    }
+
+    /// Reads memory of other ranks in this way from now on, for collectives.
+    #[cfg(target_pointer_width = "64")]
+    pub fn set_reader(&mut self, reader: &'m mut (dyn PeerReader + 'static)) {
+        self.pair_ways.reader = Some(reader);
     }
 
     /// Takes these stores for the best ones to write for a core that shares no cache with this

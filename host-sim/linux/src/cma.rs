@@ -22,6 +22,7 @@ use std::io;
 use std::time::Instant;
 
 use aldis_drivers::direct::{ChunkPlace, CopyEngine, TABLE_BYTES, Table};
+use aldis_drivers::shm::PeerReader;
 use aldis_hal::copy::{copy_raw, is_slow_in_linux};
 use aldis_hal::memory::Memory;
 use aldis_hal::{Cause, Cost, PeerId};
@@ -384,6 +385,18 @@ pub(crate) unsafe fn write(pid: pid_t, from: &[u8], to: u64) -> Result<(), Errno
 /// Fails if a call has moved fewer bytes than `len`: a part of them is not there.
 fn all_of(len: usize, moved: Result<usize, Errno>) -> Result<(), Errno> {
     if moved? == len { Ok(()) } else { Err(Errno::EFAULT) }
+}
+
+/// Times that the system is asked again to read what a rank lends, should it refuse: it has read
+/// from there when the job began, and may be short of memory for a moment.
+const RETRIES: usize = 3;
+
+impl PeerReader for Cma {
+    fn fetch(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<(), Cause> {
+        // SAFETY: `into` has as many bytes.
+        let mut read = || unsafe { self.read(peer, address, into.as_mut_ptr(), into.len()) };
+        (0..RETRIES).map(|_| read()).find(|read| *read != Err(Cause::Device)).unwrap_or_else(read)
+    }
 }
 
 // SAFETY: `read` writes what it is given alone. `write` hands the shared place to the system, which

@@ -346,10 +346,10 @@ fn assemble(
     let mut card = Card::new(me, epoch, memory.room());
     // What an address cannot be: longer than a card has room for.
     card.address = address.iter().copied().take(ADDRESS_BYTES_MAX).collect();
-    let pair_message_bytes_min = found.map_or(0, |found| found.pair_message_bytes_min);
-    let cards = exchange(&JoinCard::new(card.clone(), &memory, pair_message_bytes_min))?;
+    let pairs = found.map(|found| found.pairs).unwrap_or_default();
+    let cards = exchange(&JoinCard::new(card.clone(), &memory, pairs))?;
     peer_rows::agree(&cards)?;
-    inboxes.set_pair_message_bytes_min(peer_rows::pair_message_bytes_min(&cards));
+    let pairs = peer_rows::pair_lengths(&cards);
     let cards: Vec<Card> = cards.into_iter().map(|joined| joined.card).collect();
     let by_frames = cards.iter().filter(|card| card.peer() != me && segments.of(card.peer()).is_none());
     let addresses = by_frames.map(|card| (card.peer(), &card.address[..]));
@@ -362,6 +362,7 @@ fn assemble(
     for card in mates.filter(|card| card.peer() != me && segments.of(card.peer()).is_some()) {
         inboxes.attach(card.peer(), card.epoch())?;
     }
+    inboxes.pass_between_pairs(pairs);
     let patience = match Patience::of(ranks, usable, reaches_far(terms)) {
         Patience::SHARED_SOCKETS if is_over_device(terms) => Patience::SHARED_DEVICE,
         patience => patience,

@@ -4,9 +4,10 @@
 //! All ranks of a job have rows for all, or all have fewer: each tells its rows beside its card,
 //! and none joins that is unlike the others.
 
-use core::fmt;
 use core::str::FromStr;
+use core::{fmt, iter};
 
+use aldis_drivers::shm::PairLengths;
 use aldis_hal::PeerId;
 use aldis_kernel::Memory;
 use aldis_protocols::card::{CARD_BYTES_MAX, Card};
@@ -57,17 +58,18 @@ impl fmt::Display for PeerRows {
 pub(crate) struct JoinCard {
     pub(crate) card: Card,
     pub(crate) rows: u32,
-    /// Bytes that two ranks pass sooner in a message, as this one has measured; zero for none.
-    pub(crate) pair_message_bytes_min: u32,
+    /// The ways of two ranks in collectives, as this one has measured.
+    pub(crate) pairs: PairLengths,
 }
 
-/// Bytes of a number behind the card, of which there are two.
-const NUMBER_BYTES: usize = size_of::<u32>();
+/// Numbers behind the card, of four bytes.
+const NUMBERS: usize = 3;
+const NUMBERS_BYTES: usize = NUMBERS * size_of::<u32>();
 
 impl JoinCard {
     /// The card of a rank on this memory, which has measured this.
-    pub(crate) const fn new(card: Card, memory: &Memory<'_>, pair_message_bytes_min: u32) -> Self {
-        Self { card, rows: memory.peers(), pair_message_bytes_min }
+    pub(crate) const fn new(card: Card, memory: &Memory<'_>, pairs: PairLengths) -> Self {
+        Self { card, rows: memory.peers(), pairs }
     }
 
     /// Writes it as the wire-up carries it.
@@ -76,9 +78,11 @@ impl JoinCard {
     /// [`JoinError::Card`] if it does not fit.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, JoinError> {
         let undecodable = JoinError::Card { rank: self.card.peer().0, found: None };
-        let mut buffer = [0; CARD_BYTES_MAX - 2 * NUMBER_BYTES];
+        let mut buffer = [0; CARD_BYTES_MAX - NUMBERS_BYTES];
         let bytes = self.card.encode(&mut buffer).map_err(|_| undecodable)?;
-        Ok([bytes, &self.rows.to_le_bytes(), &self.pair_message_bytes_min.to_le_bytes()].concat())
+        let PairLengths { message_bytes_min, read_bytes_min } = self.pairs;
+        let numbers = [self.rows, message_bytes_min, read_bytes_min].map(u32::to_le_bytes);
+        Ok([bytes, numbers.as_flattened()].concat())
     }
 
     /// Reads that of `rank`.
@@ -87,16 +91,18 @@ impl JoinCard {
     /// [`JoinError::Card`] if it does not decode or is another rank's.
     pub(crate) fn decode(rank: u32, bytes: &[u8]) -> Result<Self, JoinError> {
         let undecodable = JoinError::Card { rank, found: None };
-        let numbers = bytes.split_last_chunk::<NUMBER_BYTES>();
-        let numbers =
-            numbers.and_then(|(bytes, least)| Some((bytes.split_last_chunk::<NUMBER_BYTES>()?, least)));
-        let Some(((bytes, rows), least)) = numbers else { return Err(undecodable) };
+        let Some((bytes, numbers)) = bytes.split_last_chunk::<NUMBERS_BYTES>() else {
+            return Err(undecodable);
+        };
         let card = Card::decode(bytes).map_err(|_| undecodable)?;
         if card.peer() != PeerId(rank) {
             return Err(JoinError::Card { rank, found: Some(card.peer().0) });
         }
-        let [rows, pair_message_bytes_min] = [rows, least].map(|number| u32::from_le_bytes(*number));
-        Ok(Self { card, rows, pair_message_bytes_min })
+        let numbers = numbers.as_chunks().0.iter().copied().map(u32::from_le_bytes);
+        let mut numbers = numbers.chain(iter::repeat(0));
+        let mut next = || numbers.next().unwrap_or_default();
+        let (rows, message_bytes_min, read_bytes_min) = (next(), next(), next());
+        Ok(Self { card, rows, pairs: PairLengths { message_bytes_min, read_bytes_min } })
     }
 }
 
@@ -115,11 +121,17 @@ pub(crate) fn agree(cards: &[JoinCard]) -> Result<(), JoinError> {
     }
 }
 
-/// Returns the bytes that two ranks pass sooner in a message, as far as all have measured: the most
-/// that any says; zero if one has measured nothing.
-pub(crate) fn pair_message_bytes_min(cards: &[JoinCard]) -> u32 {
-    let all = cards.iter().map(|card| card.pair_message_bytes_min);
-    if all.clone().any(|least| least == 0) { 0 } else { all.max().unwrap_or(0) }
+/// Returns the ways of two ranks in collectives, as far as all have measured: the most bytes that
+/// any says of each; zero if one has measured nothing.
+pub(crate) fn pair_lengths(cards: &[JoinCard]) -> PairLengths {
+    let agreed = |of: fn(&PairLengths) -> u32| {
+        let all = cards.iter().map(|card| of(&card.pairs));
+        if all.clone().any(|least| least == 0) { 0 } else { all.max().unwrap_or(0) }
+    };
+    PairLengths {
+        message_bytes_min: agreed(|pairs| pairs.message_bytes_min),
+        read_bytes_min: agreed(|pairs| pairs.read_bytes_min),
+    }
 }
 
 #[cfg(test)]
@@ -131,7 +143,7 @@ mod tests {
 
     fn card(rank: u32, rows: u32) -> JoinCard {
         let room = Room { envelopes: 1, blocks: 0, block_bytes: 0 };
-        JoinCard { card: Card::new(PeerId(rank), Epoch(7), room), rows, pair_message_bytes_min: 0 }
+        JoinCard { card: Card::new(PeerId(rank), Epoch(7), room), rows, pairs: PairLengths::default() }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 use std::os::fd::OwnedFd;
 
 use aldis_drivers::direct::{Direct, DirectTables, RegionSlots};
-use aldis_drivers::shm::{self, Geometry, Identity, Lane, NodeRank, Region, SleepWords};
+use aldis_drivers::shm::{self, Geometry, Identity, Lane, NodeRank, PairLengths, Region, SleepWords};
 use aldis_drivers::{Loopback, Shm};
 use aldis_hal::{Cause, Cost, Epoch, PeerId};
 use aldis_kernel::{Composite, Endpoint};
@@ -331,11 +331,21 @@ impl<'a> Inboxes<'a> {
         Some(found)
     }
 
-    /// Data of so many bytes, or more, pass between two ranks sooner in a message, as all ranks of
-    /// the job have agreed.
-    pub(crate) fn set_pair_message_bytes_min(&mut self, bytes: u32) {
-        // SAFETY: it is told of a length, and stays where it is.
-        unsafe { self.shm.inner_mut() }.set_pair_message_bytes_min(bytes);
+    /// Passes long data of collectives of two ranks from now on as all ranks of the job have
+    /// agreed. Once all that share memory are attached.
+    pub(crate) fn pass_between_pairs(&mut self, lengths: PairLengths) {
+        let segments = self.segments;
+        let allowed = self.shm.engine().cma().allowed();
+        // SAFETY: it is told of lengths and of a reader, and stays where it is.
+        let inner = unsafe { self.shm.inner_mut() };
+        inner.set_pair_lengths(lengths);
+        if lengths.read_bytes_min > 0 {
+            let mut reader = Cma::new(allowed, segments.next());
+            for (peer, segment) in (segments.first..).map(PeerId).zip(&segments.mapped) {
+                reader.introduce(peer, segment.stand());
+            }
+            inner.set_reader(Box::leak(Box::new(reader)));
+        }
     }
 
     /// The words by which this rank says that it sleeps, where it can be woken: by ranks that it is

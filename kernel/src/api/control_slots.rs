@@ -22,6 +22,8 @@
 //! ([`try_transport_mut`](Endpoint::try_transport_mut)), and a slot of the table whose control
 //! slots another rank may still read is not free.
 
+use core::sync::atomic::{Ordering, fence};
+
 use aldis_hal::shared_control::{ControlSlotsShape, Note, Notice, OwnChunk, Progress, is_earlier};
 use aldis_hal::{Activity, Cause, PeerId, Platform, Resource, Transport};
 
@@ -192,6 +194,30 @@ impl ControlSlots<'_> {
     #[inline]
     pub fn chunk(&self, position: u32, rank: u32) -> Result<Option<&[u8]>, Cause> {
         self.control.chunk(self.set, position, self.peer(rank)?)
+    }
+
+    /// Reads so many bytes from an address in the memory of `rank`, which lends them in a
+    /// collective that is not finished here.
+    ///
+    /// # Errors
+    /// [`Cause::Withdrawn`] if it lends them no more, so that they may be others;
+    /// [`Cause::Unsupported`] or [`Cause::Device`] if they cannot be read, or why that rank's
+    /// control slots cannot be.
+    pub fn read(&mut self, number: u32, rank: u32, address: u64, into: &mut [u8]) -> Result<(), Cause> {
+        let peer = self.peer(rank)?;
+        let read = self.control.read(peer, address, into);
+        let theirs = self.control.progress(self.set, peer)?;
+        if is_earlier(number, theirs.finished) { Err(Cause::Withdrawn) } else { read }
+    }
+
+    /// Checks that `rank` is done with all ranks' chunks up to and with `position`.
+    ///
+    /// # Errors
+    /// That it is not yet, or why its control slots cannot be read.
+    pub fn is_done(&self, position: u32, rank: u32) -> Result<(), NotReady> {
+        let theirs = self.peer(rank).and_then(|peer| self.control.progress(self.set, peer));
+        let theirs = theirs.map_err(|cause| NotReady::For(cause, Some(rank)))?;
+        if is_earlier(position, theirs.done) { Ok(()) } else { Err(NotReady::By(rank)) }
     }
 
     /// Records that this rank is done with all ranks' chunks up to and with `position`.
@@ -400,6 +426,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     pub(crate) fn abandon_control_slots(&mut self) {
         if let Some(control) = self.transport.control_slots() {
             control.abandon();
+            // Before the memory that was lent is used for something else.
+            fence(Ordering::SeqCst);
         }
     }
 }

@@ -7,6 +7,7 @@ use aldis_coll::{
     Options, allgather, allgather_from, allgatherv, alltoall, bcast, exscan, gather, reduce_scatter_block,
     reduce_scatter_block_in_place, scan, scatter,
 };
+use aldis_drivers::shm::PairLengths;
 use aldis_kernel::Rank;
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_tests::thread_jobs::run;
@@ -148,7 +149,7 @@ fn two_ranks_send_messages_where_these_are_sooner() {
     const LEAST: usize = 16 << 10;
     run(2, |endpoint| {
         let shm = endpoint.try_transport_mut().unwrap().second_mut();
-        shm.set_pair_message_bytes_min(LEAST as u32);
+        shm.set_pair_lengths(PairLengths { message_bytes_min: LEAST as u32, read_bytes_min: 0 });
         let (world, me) = (endpoint.world(), endpoint.world().rank());
         let is_shared = |endpoint: &mut _, operation, bytes, options: Options| {
             let call = Selected { operation, ..Selected::bcast::<u8>(2, bytes) };

@@ -10,6 +10,7 @@ mod erased;
 mod hierarchy;
 mod inter;
 mod lanes;
+mod lent;
 mod neighbors;
 mod oracle;
 mod persistent;

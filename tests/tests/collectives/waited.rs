@@ -15,12 +15,12 @@ use zerocopy::IntoBytes;
 
 /// The calls of a turn, as one rank makes them.
 #[derive(Clone, Copy)]
-struct CallCase {
+pub(super) struct CallCase {
     /// True if this rank starts its calls and waits for them.
-    is_started: bool,
-    root: u32,
+    pub(super) is_started: bool,
+    pub(super) root: u32,
     /// Elements of a block.
-    len: usize,
+    pub(super) len: usize,
 }
 
 impl CallCase {
@@ -88,7 +88,7 @@ fn a_call_that_is_waited_for_meets_one_that_blocks() {
     }
 }
 
-fn call_all<T: Transport, P: Platform>(
+pub(super) fn call_all<T: Transport, P: Platform>(
     endpoint: &mut Endpoint<'_, T, P>,
     world: &Comm,
     case: CallCase,
@@ -194,7 +194,7 @@ fn listed(lens: impl Iterator<Item = usize>) -> (Vec<Block>, usize) {
     (lens.map(block).collect(), end)
 }
 
-fn call_listed<T: Transport, P: Platform>(
+pub(super) fn call_listed<T: Transport, P: Platform>(
     endpoint: &mut Endpoint<'_, T, P>,
     world: &Comm,
     case: CallCase,

@@ -5,10 +5,15 @@ use super::*;
 /// The cost of messages that both copy: 2,080 ns for the shortest.
 const MESSAGES: Cost = Cost { overhead_ns: 0, latency_ns: 160, per_kib_ns: 60 };
 
-/// The times of a machine, in ns: of the word, and of each way at the shortest length, of which the
-/// others take twice, four and eight times as long.
+/// The times of a machine, in ns: of the word, and of each way at 16 KiB, of which those at other
+/// lengths are multiples. Reads by the receiver alone take for ever.
 fn times(word: u64, ways: [u64; 3]) -> Times {
-    let doubled = ways.into_iter().flat_map(|ns| [1, 2, 4, 8].map(|times| ns * times));
+    times_with_reads(word, ways, u64::MAX)
+}
+
+fn times_with_reads(word: u64, ways: [u64; 3], reads: u64) -> Times {
+    let all = ways.into_iter().chain([reads]);
+    let doubled = all.flat_map(|ns| [1, 2, 4, 8, 16].map(|times| ns.saturating_mul(times)));
     let all: Vec<u64> = core::iter::once(word).chain(doubled).collect();
     Times(all.try_into().unwrap())
 }
@@ -39,10 +44,10 @@ fn messages_are_staged_up_to_the_length_at_which_the_system_is_faster() {
     assert_eq!(judge(times(300, [10, 5, 20])).staged_bytes_max, all);
     assert_eq!(judge(times(300, [10, 9, 8])).staged_bytes_max, 0);
     let mut mixed = times(300, [10, 9, 12]);
-    mixed.0[9..].copy_from_slice(&[12, 19, 20, 30]);
-    assert_eq!(judge(mixed).staged_bytes_max, LENGTHS[1]);
+    mixed.0[12..16].copy_from_slice(&[24, 38, 40, 60]);
+    assert_eq!(judge(mixed).staged_bytes_max, LENGTHS[2]);
     let mut refused = times(300, [10, 9, 12]);
-    refused.0[9..].fill(u64::MAX);
+    refused.0[11..].fill(u64::MAX);
     let found = judge(refused);
     assert_eq!((found.staged_bytes_max, found.read_cost), (all, None), "where the system makes no copy");
 }
@@ -51,13 +56,30 @@ fn messages_are_staged_up_to_the_length_at_which_the_system_is_faster() {
 fn copies_by_the_system_cost_what_they_take_beside_messages_that_both_copy() {
     let cost = |ways| judge(times(300, ways)).read_cost.unwrap();
     // 1,000 ns at 32 KiB and 8,000 at 256: 31 ns a KiB.
-    let alike = cost([2080, 4000, 1000]);
+    let alike = cost([1040, 2000, 500]);
     assert_eq!((alike.latency_ns, alike.per_kib_ns), (8, 31));
-    let slower = cost([4160, 8000, 1000]);
+    let slower = cost([2080, 4000, 500]);
     assert_eq!((slower.latency_ns, slower.per_kib_ns), (4, 15));
     for garbage in [[0; 3], [u64::MAX / 8; 3], [1, 1, u64::MAX / 8]] {
         let _ = judge(times(0, garbage));
     }
+}
+
+#[test]
+fn two_ranks_read_what_is_longer_than_comes_sooner_in_chunks_and_shorter_than_in_a_message() {
+    let pairs = |ways, reads| {
+        let PairLengths { message_bytes_min, read_bytes_min } =
+            judge(times_with_reads(300, ways, reads)).pairs;
+        [read_bytes_min, message_bytes_min].map(|bytes| bytes >> 10)
+    };
+    // At 128 KiB a message takes 5,600 ns and 2,000, a read 7,200; at 256 KiB 13,200 and 14,400.
+    assert_eq!(pairs([1250, 1250, 700], 900), [16, 256]);
+    assert_eq!(pairs([1250, 1250, 700], u64::MAX), [0, 64], "without reads");
+    assert_eq!(pairs([1250, 1250, 1200], 900), [16, 0], "a message is not worth what goes before it");
+    assert_eq!(pairs([500, 500, 700], 600), [0, 0], "of two cores that share a cache");
+    let mut crossing = times_with_reads(300, [1250, 1250, 1200], 900);
+    crossing.0[16..18].copy_from_slice(&[1300, 2600]);
+    assert_eq!(judge(crossing).pairs.read_bytes_min, 64 << 10, "where the first two lengths are not");
 }
 
 #[test]

@@ -97,6 +97,11 @@ fn bytes_are_read_and_what_is_not_there_is_refused() {
     assert_eq!((read, into), (Ok(()), from));
     // SAFETY: as above.
     assert_eq!(unsafe { cma.read(PeerId(1), 64, into.as_mut_ptr(), 100) }, Err(Cause::Device));
+    into.fill(0);
+    assert_eq!(cma.fetch(PeerId(1), address, &mut into[..5000]), Ok(()));
+    assert_eq!(into[..5000], from[..5000], "for collectives");
+    assert_eq!(cma.fetch(PeerId(1), 64, &mut into[..100]), Err(Cause::Device));
+    assert_eq!(cma.fetch(PeerId(3), address, &mut into[..100]), Err(Cause::Unsupported));
     assert!(cma.is_within(PeerId(1), cma.thread()), "this thread runs");
     assert!(!cma.is_within(PeerId(1), i32::MAX as u32), "there is no such thread");
 }

@@ -400,13 +400,13 @@ pub(super) unsafe fn try_allgatherv<'call, C: ListedNumber, P: ListedNumber>(
     let me = on.comm.rank();
     let Some(listed) = OwnAndListed::of(own, &blocks()?, me) else { return Ok(false) };
     // SAFETY: the program leaves both alone until the call is over, and they are apart.
-    let bytes = unsafe {
-        listed.copy(me, |block, own| block.copy_from_slice(own.shown()));
-        listed.blocks.bytes()
+    let (bytes, own) = unsafe { (listed.blocks.bytes(), listed.own.map(|own| own.shown())) };
+    let blocks = listed.list.blocks();
+    let call = match own {
+        Some(own) => aldis_coll::allgatherv_from(own, bytes, blocks),
+        None => aldis_coll::allgatherv(bytes, blocks),
     };
-    engine::with(|engine| {
-        Ok(aldis_coll::allgatherv(bytes, listed.list.blocks()).run(engine.endpoint(), &on.comm)?)
-    })?;
+    engine::with(|engine| Ok(call.run(engine.endpoint(), &on.comm)?))?;
     Ok(true)
 }
 
