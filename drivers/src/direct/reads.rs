@@ -8,7 +8,7 @@ use aldis_hal::remote_memory::RemoteAddress;
 use aldis_hal::{Cause, Handle, PeerId, Sink, Token, Transport};
 
 use super::regions::{Slot, reader};
-use super::table::{CHUNKS_MAX, Chunk, ENTRIES, Offered, ShownRegion, bit};
+use super::table::{CHUNKS_MAX, Chunk, ENTRIES, Offered, ShownRegion, entry_bit};
 use super::{CopyEngine, Direct};
 
 /// A chunk that is not shared with the owner, and the least and the most of one that is. A call of
@@ -132,9 +132,9 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         if left == 0 {
             return u32::from(self.help());
         }
-        let index = (left.trailing_zeros() + self.turn) % u32::BITS;
+        let index = (left.trailing_zeros() + self.turn) % ENTRIES;
         let step = self.step(index);
-        self.turn = if let ReadStep::On = step { index } else { (index + 1) % u32::BITS };
+        self.turn = if let ReadStep::On = step { index } else { (index + 1) % ENTRIES };
         match step {
             ReadStep::On => {}
             ReadStep::Waits => return u32::from(self.help()),
@@ -271,7 +271,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
     pub(super) fn cut_off(&mut self, index: usize) {
         let Some(slot) = self.slots.0.get_mut(index) else { return };
         let (peer, read) = (slot.peer, core::mem::replace(&mut slot.read, Read::NONE));
-        self.reading &= !bit(index.wrapping_sub(ENTRIES as usize) as u32);
+        self.reading &= !entry_bit(index.wrapping_sub(ENTRIES as usize) as u32);
         if read.state == ReadState::Idle || read.state == ReadState::Alone {
             return;
         }
@@ -293,7 +293,14 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
     fn help(&mut self) -> bool {
         // From the last entry on: readers begin with the first, so that of many reads each side
         // does whole ones.
-        (0..ENTRIES).rev().any(|index| self.shown & bit(index) != 0 && self.help_with(index))
+        let mut left = self.shown;
+        while let Some(index) = left.checked_ilog2() {
+            if self.help_with(index) {
+                return true;
+            }
+            left &= !entry_bit(index);
+        }
+        false
     }
 
     fn help_with(&mut self, index: u32) -> bool {
@@ -410,10 +417,13 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         let is_whole = entry.ready() == u64::MAX;
         let shows = read.len >= shared_min && self.shows_to(peer);
         let is_mutual = shows && !is_mapped && read.len <= CHUNK_BYTES as usize;
-        if read.len >= shared_min && is_whole && !is_mutual && shares(&self.engine) {
-            // Halves of a read that is alone; but one chunk of a short one among others, of which
+        // One of several is over sooner than the owner has found it, unless it is long.
+        let alone = self.reading == 0 && !shows;
+        let is_short = !is_mapped && !alone && read.len < SHARED_CHUNK_BYTES_MAX as usize;
+        if read.len >= shared_min && is_whole && !is_mutual && !is_short && shares(&self.engine) {
+            // Halves of a read that is alone; but one chunk of a longer one among others, of which
             // each side does some.
-            let (len, alone) = (read.len as u64, self.reading == 0 && !shows);
+            let len = read.len as u64;
             let wanted = match (is_mapped, alone) {
                 (true, _) => len / MAPPED_CHUNKS_MIN,
                 (false, true) => len.div_ceil(2),
@@ -425,14 +435,20 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
             }
         }
         self.keep(index, read);
-        self.reading |= bit(index);
+        self.reading |= entry_bit(index);
         if at_once { self.step(index) } else { ReadStep::On }
     }
 
     /// Returns true if anything is shown to a peer.
     fn shows_to(&self, peer: PeerId) -> bool {
-        let is_shown = |(index, slot): (u32, &Slot)| self.shown & bit(index) != 0 && slot.peer == peer;
-        self.shown != 0 && (0..ENTRIES).zip(&self.slots.0).any(is_shown)
+        let mut left = self.shown;
+        while left != 0 {
+            if self.slots.0.get(left.trailing_zeros() as usize).is_some_and(|slot| slot.peer == peer) {
+                return true;
+            }
+            left &= left - 1;
+        }
+        false
     }
 
     /// Offers a read to the owner in chunks of about `wanted` bytes.

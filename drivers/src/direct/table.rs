@@ -17,15 +17,24 @@ use crate::sync::{AtomicU32, Ordering, Word};
 #[cfg(loom)]
 mod models;
 
-/// Regions that a rank shows at a time.
-pub(super) const ENTRIES: u32 = 32;
+/// Regions that a rank shows at a time: a window of 64 messages, as many programs have, is read
+/// whole.
+pub(super) const ENTRIES: u32 = 64;
 /// Chunks of one read that two sides share. Few in the models, as each is some words more to be
 /// explored.
-pub(super) const CHUNKS_MAX: u32 = if cfg!(loom) { 2 } else { 32 };
+pub(super) const CHUNKS_MAX: u32 = if cfg!(loom) { 2 } else { 16 };
 
 /// The bit of `index`; none for one that is too large.
 pub(super) const fn bit(index: u32) -> u32 {
     match 1u32.checked_shl(index) {
+        Some(bit) => bit,
+        None => 0,
+    }
+}
+
+/// The bit of entry `index`; none for one that is too large.
+pub(super) const fn entry_bit(index: u32) -> u64 {
+    match 1u64.checked_shl(index) {
         Some(bit) => bit,
         None => 0,
     }
@@ -176,7 +185,7 @@ pub(super) struct Offered {
 impl Offered {
     /// The chunks that the owner has taken, by their bits, if it has taken `taken` from the back.
     pub(super) fn taken_from_back(&self, taken: u32) -> u32 {
-        // Of 32 chunks all bits.
+        // Of as many as a word has bits, all of them.
         let all = |chunks: u32| bit(chunks).wrapping_sub(1);
         all(self.chunks) & !all(self.chunks.saturating_sub(taken))
     }
@@ -467,11 +476,11 @@ impl<'m> Table<'m> {
     }
 
     /// Takes the help of this table's owner for one read of an entry. False where another read has
-    /// it, and where the owner may still be at a chunk of an offer that was closed: its places stay
-    /// empty as long.
+    /// it, where the owner may still be at a chunk of an offer that was closed, whose places stay
+    /// empty as long, and for the entries beyond a word's bits, which are read alone.
     pub(super) fn take_help(&mut self, index: u32) -> bool {
         let (Some(entry), bit) = (self.entry(index), bit(index)) else { return false };
-        if self.offered & bit != 0 {
+        if bit == 0 || self.offered & bit != 0 {
             return false;
         }
         if self.helped & bit == 0 {
@@ -504,5 +513,5 @@ const _: () = {
     assert!(size_of::<ChunkPlace>() == 16);
     #[cfg(not(loom))]
     assert!(size_of::<ShownRegion>() == 3 * 64 + CHUNKS_MAX as usize * 16);
-    assert!(ENTRIES <= u32::BITS && CHUNKS_MAX <= u32::BITS);
+    assert!(ENTRIES == u64::BITS && CHUNKS_MAX <= u32::BITS);
 };

@@ -15,7 +15,7 @@ use aldis_hal::{
 use super::CopyEngine;
 use super::reads::{READ_BYTES_MAX, Read, ReadEnds, ReadState, ReadStep};
 use super::regions::{REGIONS, RegionSlots, Slot, reader};
-use super::table::{ENTRIES, ShownRegion, Shows, Table, bit};
+use super::table::{ENTRIES, ShownRegion, Shows, Table, entry_bit};
 
 /// The tables of a [`Direct`] transport, in the caller's memory.
 #[derive(Debug)]
@@ -37,8 +37,10 @@ pub struct Direct<'m, T: Transport, E: CopyEngine> {
     pub(super) peers: &'m mut [Option<Table<'m>>],
     pub(super) slots: &'m mut RegionSlots,
     /// Bits of the regions that are shown, and of those that are read into.
-    pub(super) shown: u32,
-    pub(super) reading: u32,
+    pub(super) shown: u64,
+    pub(super) reading: u64,
+    /// Bits of the regions that are registered, of either half.
+    live: [u64; 2],
     /// The region that is read into next, or the first after it.
     pub(super) turn: u32,
     pub(super) serial: u16,
@@ -65,6 +67,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
             slots,
             shown: 0,
             reading: 0,
+            live: [0; 2],
             turn: 0,
             serial: 0,
             caps: None,
@@ -360,18 +363,19 @@ impl<T: Transport, E: CopyEngine> RemoteMemory for Direct<'_, T, E> {
         if shown && !self.engine.shows(peer, memory) {
             return Err(Cause::Unsupported);
         }
-        let half = if shown { 0..ENTRIES as usize } else { ENTRIES as usize..REGIONS };
-        let start = half.start;
-        let rows = self.slots.0.get_mut(half).unwrap_or_default();
-        let free = rows.iter_mut().enumerate().find(|(_, slot)| !slot.is_live());
-        let Some((place, slot)) = free else { return Err(Cause::Full(Resource::Regions)) };
-        let index = (start + place) as u32;
+        let [shows, reads] = &mut self.live;
+        let (live, start) = if shown { (shows, 0) } else { (reads, ENTRIES) };
+        let place = live.trailing_ones();
+        let index = start + place;
+        let free = self.slots.0.get_mut(index as usize).filter(|_| place < ENTRIES);
+        let Some(slot) = free else { return Err(Cause::Full(Resource::Regions)) };
+        *live |= entry_bit(place);
         let generation = slot.generation.wrapping_add(1);
         *slot = Slot { generation, peer, memory, access, read: Read::NONE };
         if shown && let Some(entry) = self.own.entry(index) {
             let (address, len) = (memory.start.as_ptr().addr() as u64, memory.len as u64);
             entry.show(generation, Shows { address, len, grows: access.contains(Access::GROWS) });
-            self.shown |= bit(index);
+            self.shown |= entry_bit(index);
         }
         Ok(RegionId(Handle { slot: index, generation }))
     }
@@ -382,10 +386,12 @@ impl<T: Transport, E: CopyEngine> RemoteMemory for Direct<'_, T, E> {
         let RegionId(Handle { slot: index, generation }) = region;
         if let Some(entry) = self.own.entry(index) {
             entry.hide(generation);
-            self.shown &= !bit(index);
+            self.shown &= !entry_bit(index);
         } else {
             self.cut_off(index as usize);
         }
+        let [shows, reads] = &mut self.live;
+        *if index < ENTRIES { shows } else { reads } &= !entry_bit(index % ENTRIES);
         Ok(())
     }
 

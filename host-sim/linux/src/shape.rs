@@ -16,7 +16,7 @@
 //! | 129..=256 | 8 | 2 x 2 KiB | 5.4 KiB | up to 182 MiB |
 //! | 257..=1024 | 8 | 2 x 2 KiB | 5.4 KiB | up to 337 MiB |
 //!
-//! That includes what stands beside the lanes: the sets of control slots, 24 KiB a rank for
+//! That includes what stands beside the lanes: the sets of control slots, 29 KiB a rank for
 //! [`cma`](crate::cma), and the memory in which messages are staged. Arenas come on top, as the
 //! user wants them.
 

@@ -44,7 +44,8 @@ fn what_is_lent_is_right_in_calls_that_block_and_in_those_that_are_waited_for() 
     }
 }
 
-/// That data are for a message is decided alike by both, also where only the root knows all lengths.
+/// That data are for a message is decided alike by both, also where the root alone knows all
+/// lengths.
 #[test]
 fn what_is_longer_is_for_messages_however_a_call_begins() {
     for len in [2047, 2048, 4095, 4096, 9000] {
