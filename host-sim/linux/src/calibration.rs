@@ -195,7 +195,7 @@ impl Times {
             far_store: (*word >= FAR_NS_MIN).then_some(store),
             staged_bytes_max: longest.map_or(0, |(length, _)| length),
             pairs: PairLengths { message_bytes_min: least(message), read_bytes_min: least(read) },
-            read_cost: halves_cost(staged.skip(FIRST_STAGED), lengths(2).skip(FIRST_STAGED), messages),
+            read_cost: halves_cost(staged, lengths(2), messages),
         }
     }
 }
@@ -208,7 +208,7 @@ fn halves_cost(
     messages: &Cost,
 ) -> Option<Cost> {
     let (short, long) = (halves.next()?, halves.last()?);
-    let [_, first, .., last] = LENGTHS.map(|length| length as u64 >> 10);
+    let [first, .., last] = LENGTHS.map(|length| length as u64 >> 10);
     let measured = staged.next().filter(|ns| (1..u64::MAX).contains(ns) && long < u64::MAX)?;
     let expected = messages.message_ns(first << 10);
     let scaled = |ns: u64| u32::try_from(ns.saturating_mul(expected) / measured).ok();
