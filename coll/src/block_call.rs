@@ -352,7 +352,7 @@ impl<'m> BlockCall<'m> {
             return None;
         }
         let bytes = || portions.message_bytes(&call);
-        let prefers_message = |shape: &_| options.prefers_message(tuning, &call, bytes(), shape);
+        let prefers_message = |shape: &_| options.prefers_message(tuning, &call, bytes, shape);
         let done = shared::try_run_unless(ep, comm, &portions, self.data, prefers_message)?;
         let is_gatherv = call.operation == Operation::Gatherv;
         match done {

@@ -348,7 +348,7 @@ impl RouteQuery {
             return None;
         }
         let shape = facts.slots(comm).ok()?;
-        let bytes = role.message_bytes(&call);
+        let bytes = || role.message_bytes(&call);
         if self.options.prefers_message(facts.tuning_of(comm), &call, bytes, &shape) {
             return None;
         }
@@ -359,7 +359,7 @@ impl RouteQuery {
     pub(crate) fn is_for_message<F: RouteFacts>(&self, facts: &mut F, comm: &Comm) -> bool {
         let tuning = facts.tuning_of(comm);
         let call = &self.spec.call;
-        let prefers = |shape| self.options.prefers_message(tuning, call, slots::bytes(call), &shape);
+        let prefers = |shape| self.options.prefers_message(tuning, call, || slots::bytes(call), &shape);
         facts.slots(comm).is_ok_and(prefers)
     }
 
@@ -490,19 +490,20 @@ impl Options {
         &self,
         tuning: [Option<Tuning>; 2],
         call: &Call,
-        bytes: u64,
+        bytes: impl FnOnce() -> u64,
         shape: &ControlSlotsShape,
     ) -> bool {
         use Operation::{Allgather, Allgatherv, Alltoall, Bcast, Gather, Gatherv, Scatter, Scatterv};
-        let is_measured = (1..=bytes).contains(&shape.pair_message_bytes_min.into());
+        let least = u64::from(shape.pair_message_bytes_min);
         // Two that read each other's data at a time have nothing to halve.
         let is_exchange = matches!(call.operation, Allgather | Allgatherv | Alltoall);
-        is_measured
+        least > 0
             && call.size == 2
             && !(is_exchange && shape.pair_read_bytes_min > 0)
             && (is_exchange || matches!(call.operation, Bcast | Gather | Gatherv | Scatter | Scatterv))
             && matches!(self.choice, Choice::Auto)
             && tuning.iter().all(Option::is_none)
+            && bytes() >= least
     }
 
     /// Returns the preference by the rules for a call; `None` if no rule is for it.

@@ -358,7 +358,7 @@ impl Role for Task {
     fn positions(&self, run: &ChunkRun) -> Option<u32> {
         Some(match self.way() {
             WorkShare::Split => 2 * run.segments,
-            _ => ChunkRun::positions_of(run.segments, run.lends || run.lent.is_some()),
+            _ => ChunkRun::positions_of(run.segments, run.lends || run.lent() != 0),
         })
     }
 
@@ -422,6 +422,9 @@ enum SharedStage {
     Over,
 }
 
+/// No rank.
+const NOBODY: u32 = u32::MAX;
+
 /// A collective by control slots under way.
 pub(crate) struct FlatCollective<R> {
     role: R,
@@ -432,8 +435,8 @@ pub(crate) struct FlatCollective<R> {
     next: u32,
     /// Turns that found nothing.
     idle: u32,
-    /// The rank that was missing then.
-    missing: Option<u32>,
+    /// The rank that was missing then, or [`NOBODY`].
+    missing: u32,
     /// True once it has let others know that it waits.
     has_published: bool,
     /// True if it goes on while others of this rank do: they take the chunks in the same order on
@@ -474,7 +477,7 @@ impl<R: Role> FlatCollective<R> {
             stage: SharedStage::Enter,
             next: 0,
             idle: 0,
-            missing: None,
+            missing: NOBODY,
             has_published: false,
             is_started: false,
             run: None,
@@ -546,28 +549,35 @@ impl<R: Role> FlatCollective<R> {
         if !slots.admits(self.number) {
             return Err(CallOutcome::Crowded);
         }
-        if let Some(run) = &mut self.run {
-            if self.is_started && !slots.is_oldest(self.number) {
-                return Err(CallOutcome::Crowded);
-            }
-            run.first = slots.take_chunks(self.number).ok_or(CallOutcome::Crowded)?;
-            run.number = self.number;
-        }
-        let (gives, is_of_all) = (self.task().gives(), self.task().is_of_all());
-        match &mut self.run {
-            Some(run) if gives || is_of_all => {
-                // Of several collectives under way others could not see that this one is given up.
-                let lent = self.role.lends(&slots.shape(), data).filter(|_| slots.is_oldest(self.number));
-                run.lends = lent.is_some();
-                let (note, beside) = (self.role.note(), if run.lends { LENT } else { 0 });
-                let note = Note { bytes: note.bytes | beside, ..note };
-                let address = lent.map_or(0, |lent| lent.as_ptr().expose_provenance() as u64);
-                slots.publish(self.number, note, &Start { position: run.first, address }.emit())?;
-            }
-            None if gives => self.role.give(slots, self.number, data)?,
-            _ => {}
+        if self.run.is_some() {
+            self.enter_run(slots, data)?;
+        } else if self.task().gives() {
+            self.role.give(slots, self.number, data)?;
         }
         self.stage = SharedStage::Read;
+        Ok(())
+    }
+
+    /// Takes the chunks, and writes this rank's slot, if others read it: where its run begins, or
+    /// what it lends. Not a part of a short call.
+    #[inline(never)]
+    fn enter_run(&mut self, slots: &mut ControlSlots<'_>, data: &[u8]) -> Result<(), Stopped> {
+        let &mut Self { number, is_started, ref role, ref mut run, .. } = self;
+        let Some(run) = run else { return Ok(()) };
+        if is_started && !slots.is_oldest(number) {
+            return Err(CallOutcome::Crowded);
+        }
+        run.first = slots.take_chunks(number).ok_or(CallOutcome::Crowded)?;
+        run.number = number;
+        if role.task().gives() || role.task().is_of_all() {
+            // Of several collectives under way others could not see that this one is given up.
+            let lent = role.lends(&slots.shape(), data).filter(|_| slots.is_oldest(number));
+            run.lends = lent.is_some();
+            let (note, beside) = (role.note(), if run.lends { LENT } else { 0 });
+            let note = Note { bytes: note.bytes | beside, ..note };
+            let address = lent.map_or(0, |lent| lent.as_ptr().expose_provenance() as u64);
+            slots.publish(number, note, &Start { position: run.first, address }.emit())?;
+        }
         Ok(())
     }
 
@@ -619,19 +629,27 @@ impl<R: Role> FlatCollective<R> {
         let notice = slots.look(self.number, rank).map_err(about(rank))?.ok_or(CallOutcome::Missing(rank))?;
         let mut note = notice.note;
         let is_lent = self.run.is_some() && note.bytes & LENT != 0 && note.bytes != WAITING;
-        note.bytes &= if is_lent { !LENT } else { u64::MAX };
+        if is_lent {
+            note.bytes &= !LENT;
+        }
         self.role.check_note(rank, note).map_err(about(rank))?;
-        let is_of_all = self.task().is_of_all();
+        if self.run.is_some() { self.read_start(rank, is_lent, notice.payload) } else { Ok(()) }
+    }
+
+    /// Reads where the run of a rank begins whose contribution need not stand in its slot, or what
+    /// it lends. Not a part of a short call.
+    #[inline(never)]
+    fn read_start(&mut self, rank: u32, is_lent: bool, payload: &[u8]) -> Result<(), Stopped> {
+        let Some(run) = &mut self.run else { return Ok(()) };
+        let is_of_all = self.role.task().is_of_all();
         // Unless that rank has all in its slot, which then says no position.
-        if let Some(run) = &mut self.run
-            && self.role.positions(run).is_some()
-        {
-            let start = Start::parse(notice.payload);
-            let start = start.ok_or(CallOutcome::Failed(Cause::Incompatible, Some(rank)))?;
-            if is_lent && !self.role.is_lendable() {
-                return Err(CallOutcome::Failed(Cause::Incompatible, Some(rank)));
+        if self.role.positions(run).is_some() {
+            let incompatible = CallOutcome::Failed(Cause::Incompatible, Some(rank));
+            let start = Start::parse(payload).ok_or(incompatible)?;
+            if is_lent && (!self.role.is_lendable() || start.address == 0) {
+                return Err(incompatible);
             }
-            run.lent = is_lent.then_some(start.address);
+            run.set_lent(if is_lent { start.address } else { 0 });
             let ahead = start.position.wrapping_sub(run.first);
             // Ranks that a failed collective has left behind catch up with the others.
             if (ahead as i32) > 0 {

@@ -30,7 +30,6 @@ impl PeerReader for OwnMemory {
 pub fn lend_between_pairs(shm: &mut Shm<'_>, lengths: PairLengths) -> &'static AtomicU64 {
     let memory = File::open("/proc/self/mem").expect("a process sees its memory");
     let read: &AtomicU64 = Box::leak(Box::default());
-    shm.set_pair_lengths(lengths);
-    shm.set_reader(Box::leak(Box::new(OwnMemory { memory, read })));
+    shm.pass_between_pairs(lengths, Some(Box::leak(Box::new(OwnMemory { memory, read }))));
     read
 }

@@ -52,10 +52,9 @@ pub(crate) struct Portions<'m> {
     pub(super) task: Task,
     /// The division of its data.
     pub(super) data: Layout<'m>,
-    /// The memory that it gives, if that is not its data.
-    pub(super) input: Option<GivenBlocks<'m>>,
-    /// The block that it gives, if that stands elsewhere as well as in its data.
-    pub(super) twin: Option<&'m [u8]>,
+    /// The memory that it gives, if that is not its data, or a block of these that stands elsewhere
+    /// too.
+    input: Option<GivenBlocks<'m>>,
     /// Bytes of its data.
     data_bytes: usize,
     /// Bytes of the longest block, of which all ranks know if blocks are of one length.
@@ -78,10 +77,8 @@ impl<'m> Portions<'m> {
         let longest_bytes = call.count.saturating_mul(task.element_bytes as usize);
         let (is_long, heard) = (Cell::new(false), Cell::new(None));
         let (passes, is_passed) = (false, false);
-        let twin = input.filter(|input| matches!(input.layout, Layout::Twin)).map(|input| input.memory);
-        let input = input.filter(|_| twin.is_none());
         let mut this =
-            Self { task, data, input, twin, data_bytes, longest_bytes, is_long, passes, is_passed, heard };
+            Self { task, data, input, data_bytes, longest_bytes, is_long, passes, is_passed, heard };
         this.task.bytes = this.given_bytes();
         // Of all others it is known that a slot holds them.
         let is_long = task.gives() && this.is_too_long(this.task.bytes as u64);
@@ -141,10 +138,21 @@ impl<'m> Portions<'m> {
         }
     }
 
+    /// Returns the memory that it gives, if that is not its data.
+    #[inline(always)]
+    pub(super) fn apart(&self) -> Option<GivenBlocks<'m>> {
+        self.input.filter(|input| !matches!(input.layout, Layout::Twin))
+    }
+
+    /// Returns the block that it gives, if that stands elsewhere as well as in its data.
+    pub(super) fn twin(&self) -> Option<&'m [u8]> {
+        self.input.filter(|input| matches!(input.layout, Layout::Twin)).map(|input| input.memory)
+    }
+
     /// Returns the division of what this rank gives.
     #[inline(always)]
     pub(super) fn divided(&self) -> Layout<'m> {
-        self.input.map_or(self.data, |input| input.layout)
+        self.apart().map_or(self.data, |input| input.layout)
     }
 
     /// Returns the memory that this rank gives.
@@ -153,7 +161,7 @@ impl<'m> Portions<'m> {
     where
         'm: 'b,
     {
-        self.input.map_or(data, |input| input.memory)
+        self.apart().map_or(data, |input| input.memory)
     }
 
     /// Returns the place in memory of the block of `rank`.
@@ -305,7 +313,7 @@ impl<'m> Portions<'m> {
     /// Takes this rank's own block, if it is not there already.
     #[inline(always)]
     pub(super) fn take_own(&self, data: &mut [u8]) -> Result<(), Cause> {
-        let Some(GivenBlocks { memory, layout }) = self.input else { return Ok(()) };
+        let Some(GivenBlocks { memory, layout }) = self.apart() else { return Ok(()) };
         let own = self.block(layout, self.task.rank, memory)?;
         copy(self.block_mut(self.task.rank, data)?, own)
     }
@@ -475,7 +483,6 @@ mod tests {
             task,
             data,
             input: None,
-            twin: None,
             data_bytes: 0,
             longest_bytes: 0,
             is_long,

@@ -35,36 +35,28 @@ pub(crate) struct ChunkRun {
     /// Its first position.
     pub(super) first: u32,
     /// Bytes of every segment but the last: a whole number of elements, where those are reduced.
-    pub(super) segment: usize,
+    segment: u32,
     pub(super) segments: u32,
     /// The step at hand.
     pub(super) step: u32,
-    /// The first rank whose chunk is not there yet in this step.
+    /// The first rank whose chunk is not there yet in this step; of what is lent, how many parts
+    /// are read.
     pub(super) next: u32,
     /// The number of the collective.
     pub(super) number: u32,
     /// True if this rank lends what it gives, instead of chunks: one position stands for all of it.
     pub(super) lends: bool,
-    /// The address of what the other rank of two lends, if it does, and bytes of it that are read.
-    pub(super) lent: Option<u64>,
-    pub(super) read: usize,
+    /// The halves of the address of what the other rank of two lends; zero if it does not. Halves,
+    /// so that a run, which moves with every collective, is short.
+    lent: [u32; 2],
 }
 
 /// Bytes of what is lent that one step reads.
 const READ_BYTES: usize = 64 << 10;
 
 impl ChunkRun {
-    const EMPTY: Self = Self {
-        first: 0,
-        segment: 0,
-        segments: 0,
-        step: 0,
-        next: 0,
-        number: 0,
-        lends: false,
-        lent: None,
-        read: 0,
-    };
+    const EMPTY: Self =
+        Self { first: 0, segment: 0, segments: 0, step: 0, next: 0, number: 0, lends: false, lent: [0; 2] };
 
     pub(super) fn new(task: &Task, shape: &ControlSlotsShape) -> Result<Self, Cause> {
         let chunk = shape.chunk_bytes as usize;
@@ -83,14 +75,32 @@ impl ChunkRun {
         let segments = u32::try_from(bytes.div_ceil(segment.max(1)));
         let segments = segments.ok().filter(|segments| *segments < SEGMENTS_MAX);
         let max = (segment as u64).saturating_mul(SEGMENTS_MAX.into());
-        let segments = segments.ok_or(Cause::TooBig { len: bytes as u64, max })?;
+        // A segment is in a chunk, whose bytes are so few.
+        let both = u32::try_from(segment).ok().zip(segments);
+        let (segment, segments) = both.ok_or(Cause::TooBig { len: bytes as u64, max })?;
         Ok(Self { segment, segments, ..Self::EMPTY })
+    }
+
+    /// Bytes of every segment but the last.
+    pub(super) const fn segment_bytes(&self) -> usize {
+        self.segment as usize
+    }
+
+    /// Returns the address of what the other rank of two lends; zero if it does not.
+    pub(super) const fn lent(&self) -> u64 {
+        let [low, high] = self.lent;
+        low as u64 | (high as u64) << 32
+    }
+
+    /// The other rank of two lends what is at this address, or at zero nothing.
+    pub(super) const fn set_lent(&mut self, address: u64) {
+        self.lent = [address as u32, (address >> 32) as u32];
     }
 
     /// Returns the place of a segment of so many bytes of data.
     pub(super) fn span(&self, bytes: usize, segment: u32) -> Range<usize> {
-        let start = self.segment.saturating_mul(segment as usize).min(bytes);
-        start..start.saturating_add(self.segment).min(bytes)
+        let start = self.segment_bytes().saturating_mul(segment as usize).min(bytes);
+        start..start.saturating_add(self.segment_bytes()).min(bytes)
     }
 
     /// Positions of segments of the one rank or of the other; one for what is lent.
@@ -103,24 +113,26 @@ impl ChunkRun {
     ///
     /// # Errors
     /// The rank, and why its memory cannot be read, or was lent no more.
+    #[inline(never)]
     pub(super) fn read_on(
         &mut self,
         slots: &mut ControlSlots<'_>,
         other: u32,
         place: &mut [u8],
     ) -> Result<bool, Stopped> {
-        let (Some(address), start) = (self.lent, self.read) else { return Ok(true) };
+        let start = READ_BYTES.saturating_mul(self.next as usize);
         let rest = place.get_mut(start..).unwrap_or_default();
         let len = rest.len().min(READ_BYTES);
         if let Some(part) = rest.get_mut(..len).filter(|part| !part.is_empty()) {
-            let from = address.wrapping_add(start as u64);
+            let from = self.lent().wrapping_add(start as u64);
             slots.read(self.number, other, from, part).map_err(about(other))?;
-            self.read = start.saturating_add(len);
+            self.next = self.next.saturating_add(1);
         }
-        Ok(self.read >= place.len())
+        Ok(start.saturating_add(len) >= place.len())
     }
 
     /// Passes what a root lends to the other rank of two; true once that has it.
+    #[inline(never)]
     fn pass_lent(
         &mut self,
         task: &Task,
@@ -146,7 +158,7 @@ impl ChunkRun {
         data: &mut [u8],
     ) -> Result<bool, Stopped> {
         let steps = match task.way() {
-            WorkShare::Copy if self.lends || self.lent.is_some() => return self.pass_lent(task, slots, data),
+            WorkShare::Copy if self.lends || self.lent() != 0 => return self.pass_lent(task, slots, data),
             WorkShare::Copy => {
                 self.pass_on(task, slots, data)?;
                 self.segments

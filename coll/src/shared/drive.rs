@@ -7,8 +7,8 @@ use aldis_kernel::hal::{Activity, Cause, Platform, Resource, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, ControlSlots, Error, LentMut, Rank, Scope, Tag};
 
-use super::SharedStage;
 use super::{CallOutcome, FlatCollective, Role, Task};
+use super::{NOBODY, SharedStage};
 use crate::blocking_endpoint::BlockingEndpoint;
 use crate::tag;
 
@@ -77,7 +77,7 @@ impl<R: Role> FlatCollective<R> {
         }
         let turn = self.go(scope, comm, data, looks);
         let CallOutcome::Missing(rank) = turn else { return turn };
-        self.missing = Some(rank);
+        self.missing = rank;
         self.idle = self.idle.wrapping_add(1);
         if !self.idle.is_multiple_of(LOOKS_A_ROLL_CALL) {
             return turn;
@@ -136,7 +136,7 @@ impl<R: Role> FlatCollective<R> {
 
     /// Returns the activity of this rank while it waits.
     pub(crate) fn activity(&self, comm: &Comm) -> Activity {
-        self.task().activity(comm, self.missing)
+        self.task().activity(comm, Some(self.missing).filter(|rank| *rank != NOBODY))
     }
 }
 

@@ -8,7 +8,7 @@ use aldis_kernel::hal::{Cause, Instant, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, ControlSlots, Endpoint, Error};
 
-use super::{CallOutcome, Contributions, FlatCollective, HERE, Here, Role, SharedStage, drive};
+use super::{CallOutcome, Contributions, FlatCollective, HERE, Here, NOBODY, Role, SharedStage, drive};
 use crate::blocking_endpoint::BlockingEndpoint;
 
 /// Looks for what is missing, before the wait is one with a deadline: a cache line's journey and
@@ -141,7 +141,7 @@ impl<R: Role> FlatCollective<R> {
     ) -> Result<CallOutcome, Cause> {
         self.run = self.role.run(&slots.shape())?;
         (self.number, self.stage) = (slots.begin(), SharedStage::Enter);
-        (self.next, self.idle, self.missing, self.has_published) = (0, 0, None, false);
+        (self.next, self.idle, self.missing, self.has_published) = (0, 0, NOBODY, false);
         if self.run.is_some() {
             return Ok(self.advance(slots, data));
         }

@@ -97,7 +97,7 @@ pub(super) trait Pair {
     /// Positions that their chunks take; `None` if what the other gives stands in its slot.
     fn positions_of_two(&self, run: &ChunkRun) -> Option<u32> {
         let heard = if self.is_taker() { self.heard()? } else { 0 };
-        let theirs = ChunkRun::positions_of(segments(heard, run.segment), run.lent.is_some());
+        let theirs = ChunkRun::positions_of(segments(heard, run.segment_bytes()), run.lent() != 0);
         Some(ChunkRun::positions_of(run.segments, run.lends).max(theirs))
     }
 
@@ -124,7 +124,7 @@ pub(super) trait Pair {
             slots.is_done(run.first.wrapping_add(positions).wrapping_sub(1), other)?;
             return if own == heard { Ok(true) } else { Err(unlike()) };
         }
-        if run.lent.is_some() && own == heard && !run.read_on(slots, other, self.room(data)?)? {
+        if run.lent() != 0 && own == heard && !run.read_on(slots, other, self.room(data)?)? {
             return Ok(false);
         }
         match turn.checked_sub(1) {
@@ -138,7 +138,7 @@ pub(super) trait Pair {
             }
             Some(segment) => {
                 let position = run.first.wrapping_add(segment);
-                if segment < segments(heard, run.segment) && run.lent.is_none() {
+                if segment < segments(heard, run.segment_bytes()) && run.lent() == 0 {
                     let chunk = slots.chunk(position, other).map_err(about(other))?;
                     let chunk = chunk.ok_or(CallOutcome::Missing(other))?;
                     if own == heard {
@@ -194,7 +194,7 @@ impl<'m> Portions<'m> {
     where
         'm: 'b,
     {
-        if let Some(twin) = self.twin {
+        if let Some(twin) = self.twin() {
             return Ok(twin);
         }
         let (layout, rank) =
@@ -245,7 +245,7 @@ impl Pair for Portions<'_> {
         };
         let rank = self.task.rank;
         let into = self.block_mut(rank, data)?.get_mut(part.clone()).ok_or(Cause::Stale)?;
-        if let Some(GivenBlocks { memory, layout }) = self.input {
+        if let Some(GivenBlocks { memory, layout }) = self.apart() {
             copy(into, self.block(layout, rank, memory)?.get(part).ok_or(Cause::Stale)?)?;
         }
         kernel.run(into, from, if rank == 0 { Order::IntoFirst } else { Order::FromFirst })

@@ -53,7 +53,7 @@ impl Portions<'_> {
     fn part_for(&self, run: &ChunkRun, from: u32, rank: u32) -> usize {
         let is_after = self.leaves_own_out() && from < rank;
         let index = if self.gives_each() { rank.wrapping_sub(is_after.into()) } else { 0 };
-        run.segment.saturating_mul(index as usize)
+        run.segment_bytes().saturating_mul(index as usize)
     }
 
     /// A step: in turn a segment of each block is written, and those before it are read.

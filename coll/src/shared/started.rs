@@ -43,7 +43,7 @@ impl<'m> StartedRole<'m> {
     fn writes_ahead(&self, shape: &ControlSlotsShape) -> bool {
         let Ok(Some(run)) = self.run(shape) else { return false };
         let of_bytes = |bytes: usize| {
-            let segments = u32::try_from(bytes.div_ceil(run.segment.max(1)));
+            let segments = u32::try_from(bytes.div_ceil(run.segment_bytes().max(1)));
             segments.ok().filter(|_| bytes <= AHEAD_BYTES_MAX)
         };
         let positions = match self {

@@ -118,12 +118,10 @@ pub(super) struct PairWays<'m> {
 
 #[cfg(target_pointer_width = "64")]
 impl Shm<'_> {
-    /// Returns the lengths of which the control slots tell: none are read without a reader.
+    /// Returns the lengths of which the control slots tell.
     #[inline]
     fn pair_lengths(&self) -> PairLengths {
-        let PairWays { lengths, reader } = &self.pair_ways;
-        let read_bytes_min = if reader.is_some() { lengths.read_bytes_min } else { 0 };
-        PairLengths { read_bytes_min, ..*lengths }
+        self.pair_ways.lengths
     }
 
     fn reader(&mut self) -> Option<&mut (dyn PeerReader + 'static)> {

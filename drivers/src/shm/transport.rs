@@ -172,16 +172,16 @@ impl<'m> Shm<'m> {
     }
 
     /// Takes data of so many bytes, or more, to pass between two ranks sooner than in chunks of
-    /// control slots, as somebody has measured. The same on every rank of the job.
+    /// control slots, as somebody has measured; without a reader none are read. The same on every
+    /// rank of the job.
     #[cfg(target_pointer_width = "64")]
-    pub fn set_pair_lengths(&mut self, lengths: PairLengths) {
-        self.pair_ways.lengths = lengths;
-    }
-
-    /// Reads memory of other ranks in this way from now on, for collectives.
-    #[cfg(target_pointer_width = "64")]
-    pub fn set_reader(&mut self, reader: &'m mut (dyn PeerReader + 'static)) {
-        self.pair_ways.reader = Some(reader);
+    pub fn pass_between_pairs(
+        &mut self,
+        lengths: PairLengths,
+        reader: Option<&'m mut (dyn PeerReader + 'static)>,
+    ) {
+        let read_bytes_min = if reader.is_some() { lengths.read_bytes_min } else { 0 };
+        self.pair_ways = PairWays { lengths: PairLengths { read_bytes_min, ..lengths }, reader };
     }
 
     /// Takes these stores for the best ones to write for a core that shares no cache with this

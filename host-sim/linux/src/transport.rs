@@ -9,7 +9,9 @@ use core::ptr::NonNull;
 use std::os::fd::OwnedFd;
 
 use aldis_drivers::direct::{Direct, DirectTables, RegionSlots};
-use aldis_drivers::shm::{self, Geometry, Identity, Lane, NodeRank, PairLengths, Region, SleepWords};
+use aldis_drivers::shm::{
+    self, Geometry, Identity, Lane, NodeRank, PairLengths, PeerReader, Region, SleepWords,
+};
 use aldis_drivers::{Loopback, Shm};
 use aldis_hal::{Cause, Cost, Epoch, PeerId};
 use aldis_kernel::{Composite, Endpoint};
@@ -336,16 +338,16 @@ impl<'a> Inboxes<'a> {
     pub(crate) fn pass_between_pairs(&mut self, lengths: PairLengths) {
         let segments = self.segments;
         let allowed = self.shm.engine().cma().allowed();
-        // SAFETY: it is told of lengths and of a reader, and stays where it is.
-        let inner = unsafe { self.shm.inner_mut() };
-        inner.set_pair_lengths(lengths);
+        let mut reader = None;
         if lengths.read_bytes_min > 0 {
-            let mut reader = Cma::new(allowed, segments.next());
+            let mut cma = Cma::new(allowed, segments.next());
             for (peer, segment) in (segments.first..).map(PeerId).zip(&segments.mapped) {
-                reader.introduce(peer, segment.stand());
+                cma.introduce(peer, segment.stand());
             }
-            inner.set_reader(Box::leak(Box::new(reader)));
+            reader = Some(Box::leak(Box::new(cma)) as &mut dyn PeerReader);
         }
+        // SAFETY: it is told of lengths and of a reader, and stays where it is.
+        unsafe { self.shm.inner_mut() }.pass_between_pairs(lengths, reader);
     }
 
     /// The words by which this rank says that it sleeps, where it can be woken: by ranks that it is

@@ -149,7 +149,7 @@ fn two_ranks_send_messages_where_these_are_sooner() {
     const LEAST: usize = 16 << 10;
     run(2, |endpoint| {
         let shm = endpoint.try_transport_mut().unwrap().second_mut();
-        shm.set_pair_lengths(PairLengths { message_bytes_min: LEAST as u32, read_bytes_min: 0 });
+        shm.pass_between_pairs(PairLengths { message_bytes_min: LEAST as u32, read_bytes_min: 0 }, None);
         let (world, me) = (endpoint.world(), endpoint.world().rank());
         let is_shared = |endpoint: &mut _, operation, bytes, options: Options| {
             let call = Selected { operation, ..Selected::bcast::<u8>(2, bytes) };

@@ -178,8 +178,7 @@ fn a_rank_that_is_not_let_read_says_so_and_the_others_go_on() {
         let (world, me) = (endpoint.world(), endpoint.world().rank().0);
         if me == 1 {
             let shm = endpoint.try_transport_mut().unwrap().second_mut();
-            shm.set_pair_lengths(LENT);
-            shm.set_reader(Box::leak(Box::new(Refused)));
+            shm.pass_between_pairs(LENT, Some(Box::leak(Box::new(Refused))));
         }
         let (given, mut data) = (vec![me as u8; 40_000], vec![9; 40_000]);
         let done = alltoall(&given, &mut data, &mut []).run(endpoint, &world);
