@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use aldis_kernel::hal::{Cause, Operation, PeerId, Platform};
 use aldis_kernel::plane::prelude::*;
-use aldis_kernel::{Error, Members, Rank, Source, Tag, TagMatch};
+use aldis_kernel::{Comm, Error, Members, Rank, Source, Tag, TagMatch};
 use aldis_kit::rig::{self, Clock, Job, Shape, pattern};
 
 /// A message, and the memory of its receive.
@@ -82,6 +82,12 @@ fn send_to_first(ranks: &mut [rig::Rank<'_>], clock: &mut Clock, from: usize, da
         Ok(())
     })
     .unwrap();
+}
+
+/// Rank 0 has messages of two ranks, and a communicator with a third, of which no row tells.
+fn pair_with_a_stranger(ranks: &mut [rig::Rank<'_>], clock: &mut Clock) -> Comm {
+    (1..3).for_each(|from| send_to_first(ranks, clock, from, &[7; 8]));
+    ranks[0].install(2, 1, &Members::These([PeerId(3), PeerId(0)].into_iter())).unwrap()
 }
 
 /// There are twelve envelopes, of which four are for what the rank sends to itself.
@@ -343,9 +349,8 @@ fn a_receive_of_any_source_fails_once_all_others_are_lost() {
     let mut job = Job::new(5, Shape::default());
     let (mut clock, dead) = (job.clock.clone(), job.dead.clone());
     let mut ranks = job.ranks();
-    (1..3).for_each(|from| send_to_first(&mut ranks, &mut clock, from, &[7; 8]));
+    let pair = pair_with_a_stranger(&mut ranks, &mut clock);
     let (world, first) = (ranks[0].world(), &mut ranks[0]);
-    let pair = first.install(2, 1, &Members::These([PeerId(3), PeerId(0)].into_iter())).unwrap();
     let mut buffers = [[0_u8; 8]; 3];
     let [before, on_world, later] = &mut buffers;
     first
@@ -373,9 +378,8 @@ fn a_probe_of_any_source_fails_once_all_others_are_lost() {
     let mut job = Job::new(5, Shape::default());
     let (mut clock, dead) = (job.clock.clone(), job.dead.clone());
     let mut ranks = job.ranks();
-    (1..3).for_each(|from| send_to_first(&mut ranks, &mut clock, from, &[7; 8]));
+    let pair = pair_with_a_stranger(&mut ranks, &mut clock);
     let (world, first) = (ranks[0].world(), &mut ranks[0]);
-    let pair = first.install(2, 1, &Members::These([PeerId(3), PeerId(0)].into_iter())).unwrap();
     for _ in 0..20 {
         assert_eq!(first.iprobe(&pair, Source::Any, Tag(1)).unwrap(), None, "it lives");
     }

@@ -32,10 +32,12 @@ use crate::engine::matching::Payload;
 use crate::engine::state::Engine;
 use crate::engine::wire::{HeaderWords, LaneTurn, post};
 use crate::rank::WILD;
-use crate::tables::active::{ContactState, DesertedWalk, HOLD_NS_MAX, HOLD_NS_MIN, LostPeer, ProbedWalk};
+use crate::tables::active::{ContactState, DesertedWalk, HOLD_NS_MAX, HOLD_NS_MIN, LostPeer};
 use crate::tables::list::{List, Queue};
 use crate::tables::peer::{Peer, Presence};
 use crate::tables::request::{Key, Machine, Request, State};
+
+mod desertion;
 
 /// The time, ns, after which a contact that was not answered is sent again: at first, doubled each
 /// time up to so many times.
@@ -94,107 +96,6 @@ impl Engine<'_> {
         }
         self.watch_wildcards(transport);
         self.watch_probed(transport);
-    }
-
-    /// Asks the transport of a few ranks that a receive of any source could be sent to by whether
-    /// they are lost, where no row tells: it fails once all are. The first that is not ends the
-    /// look at that receive; the next poll goes on where this one ends.
-    fn watch_wildcards<T: Transport>(&mut self, transport: &T) {
-        for _ in 0..STRANGERS_A_POLL {
-            let Some(mut walk) = self.peers.fewer().map(|table| table.walk) else { return };
-            let waiting = self.requests.at(walk.slot).filter(|request| is_wildcard(request));
-            let next = match waiting.map(|request| (request.order, request.key.context)) {
-                None => DesertedWalk { slot: self.after_slot(walk.slot), ..DesertedWalk::default() },
-                Some((order, _)) if order != walk.order => {
-                    DesertedWalk { slot: walk.slot, order, ..DesertedWalk::default() }
-                }
-                Some((_, context)) => match self.comms.addressed(context, walk.rank) {
-                    Some(process) if process == self.me => {
-                        DesertedWalk { rank: walk.rank.wrapping_add(1), ..walk }
-                    }
-                    Some(process) if self.loss_of(transport, process).is_some() => {
-                        (walk.rank, walk.lost) = (walk.rank.wrapping_add(1), walk.rank.wrapping_add(1));
-                        walk
-                    }
-                    Some(_) => DesertedWalk { slot: self.after_slot(walk.slot), ..DesertedWalk::default() },
-                    None => {
-                        self.desert(transport, context, walk);
-                        DesertedWalk { slot: self.after_slot(walk.slot), ..DesertedWalk::default() }
-                    }
-                },
-            };
-            if let Some(table) = self.peers.active() {
-                table.walk = next;
-            }
-        }
-    }
-
-    /// Fails if no rank is left that could send a message of any source on a communicator, as far
-    /// as the polls since the last such question have found: a probe asks between any two.
-    pub(crate) fn is_deserted(&mut self, context: u32) -> Result<(), Cause> {
-        let Some(table) = self.peers.active() else { return Ok(()) };
-        match table.probed {
-            Some(ProbedWalk { context: asked, cause, .. }) if asked == context => {
-                let Some(cause) = cause else { return Ok(()) };
-                // Found out anew by who asks again.
-                table.probed = None;
-                Err(cause)
-            }
-            _ => {
-                table.probed = Some(ProbedWalk { context, rank: 0, lost: 0, cause: None });
-                Ok(())
-            }
-        }
-    }
-
-    /// Asks the transport of a few ranks that a probe of any source could find a message of by
-    /// whether they are lost. The first that is not ends the look.
-    fn watch_probed<T: Transport>(&mut self, transport: &T) {
-        for _ in 0..STRANGERS_A_POLL {
-            let asked = self.peers.fewer().and_then(|table| table.probed);
-            let Some(walk) = asked.filter(|walk| walk.cause.is_none()) else { return };
-            let next = walk.rank.wrapping_add(1);
-            let walk = match self.comms.addressed(walk.context, walk.rank) {
-                Some(process) if process == self.me => Some(ProbedWalk { rank: next, ..walk }),
-                Some(process) => {
-                    self.loss_of(transport, process).map(|_| ProbedWalk { rank: next, lost: next, ..walk })
-                }
-                None => self
-                    .desertion(transport, walk.context, walk.lost)
-                    .map(|(_, cause)| ProbedWalk { cause: Some(cause), ..walk }),
-            };
-            if let Some(table) = self.peers.active() {
-                table.probed = walk;
-            }
-        }
-    }
-
-    /// The last of the ranks of a communicator that are all lost, and the cause; `lost` is its
-    /// number and one more. None if there is no such rank, or this one has messages to itself under
-    /// way.
-    fn desertion<T: Transport>(&self, transport: &T, context: u32, lost: u32) -> Option<(u32, Cause)> {
-        let rank = lost.checked_sub(1)?;
-        let cause = self.loss_of(transport, self.comms.addressed(context, rank)?)?;
-        let own = self.peers.get(self.me);
-        let is_sending =
-            own.is_some_and(|row| !row.send_queue.is_empty() || row.sequence_out != row.sequence_in);
-        (!is_sending).then_some((rank, cause))
-    }
-
-    /// The slot of the request after one, in turns.
-    const fn after_slot(&self, slot: u32) -> u32 {
-        let next = slot.wrapping_add(1);
-        if next < self.requests.used_end() { next } else { 0 }
-    }
-
-    /// Fails the receive of any source whose walk has found no rank that is left.
-    fn desert<T: Transport>(&mut self, transport: &T, context: u32, walk: DesertedWalk) {
-        let Some((rank, cause)) = self.desertion(transport, context, walk.lost) else { return };
-        self.matcher.unpost(&mut self.requests, walk.slot);
-        if let Some(request) = self.requests.at(walk.slot) {
-            request.rank = rank;
-        }
-        self.complete(walk.slot, Some(cause));
     }
 
     /// The cause for which a peer is lost, as its row tells or its transport.
@@ -794,11 +695,6 @@ fn may_end(row: &Peer, state: &ContactState) -> bool {
         && row.holder.offered().is_none()
         && row.seeker.verdict_due().is_none()
         && !row.seeker.is_held()
-}
-
-/// Returns true if a request is a receive that waits for any source.
-fn is_wildcard(request: &Request) -> bool {
-    request.state == State::Posted && request.key.source == WILD
 }
 
 /// Returns true if a request waits for a peer that it names.

@@ -76,25 +76,29 @@ pub(crate) struct LostPeer {
     pub(crate) cause: Cause,
 }
 
+/// Ranks of a communicator of which each was found to be lost, or is this rank.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct LostRanks {
+    /// The next rank, after them.
+    pub(crate) rank: u32,
+    /// The last of them that is lost, and one more.
+    pub(crate) lost: u32,
+}
+
 /// A receive of any source that is looked at for whether a rank is left that could send to it.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct DesertedWalk {
     /// The slot of the request, and its number in the order of posting.
     pub(crate) slot: u32,
     pub(crate) order: u32,
-    /// The next rank of its communicator; those before it are lost, or this rank.
-    pub(crate) rank: u32,
-    /// The last of them that is lost, and one more.
-    pub(crate) lost: u32,
+    pub(crate) ranks: LostRanks,
 }
 
-/// A communicator on which a message of any source was asked for without a request, as by a probe:
-/// its ranks are looked at as those of a [`DesertedWalk`].
+/// A communicator on which a message of any source was asked for without a request, as by a probe.
 #[derive(Clone, Copy)]
 pub(crate) struct ProbedWalk {
     pub(crate) context: u32,
-    pub(crate) rank: u32,
-    pub(crate) lost: u32,
+    pub(crate) ranks: LostRanks,
     /// Set once all are lost.
     pub(crate) cause: Option<Cause>,
 }
