@@ -8,7 +8,7 @@ use aldis_hal::remote_memory::RemoteAddress;
 use aldis_hal::{Cause, Handle, PeerId, Sink, Token, Transport};
 
 use super::regions::{Slot, reader};
-use super::table::{CHUNKS_MAX, Chunk, ENTRIES, Offered, ShownRegion, entry_bit};
+use super::table::{CHUNKS_MAX, Chunk, ENTRIES, Offered, ShownRegion, entry_bit, last_first};
 use super::{CopyEngine, Direct};
 
 /// A chunk that is not shared with the owner, and the least and the most of one that is. A call of
@@ -293,14 +293,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
     fn help(&mut self) -> bool {
         // From the last entry on: readers begin with the first, so that of many reads each side
         // does whole ones.
-        let mut left = self.shown;
-        while let Some(index) = left.checked_ilog2() {
-            if self.help_with(index) {
-                return true;
-            }
-            left &= !entry_bit(index);
-        }
-        false
+        last_first(self.shown).any(|index| self.help_with(index))
     }
 
     fn help_with(&mut self, index: u32) -> bool {
@@ -441,14 +434,8 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
 
     /// Returns true if anything is shown to a peer.
     fn shows_to(&self, peer: PeerId) -> bool {
-        let mut left = self.shown;
-        while left != 0 {
-            if self.slots.0.get(left.trailing_zeros() as usize).is_some_and(|slot| slot.peer == peer) {
-                return true;
-            }
-            left &= left - 1;
-        }
-        false
+        let slot = |index: u32| self.slots.0.get(index as usize);
+        last_first(self.shown).filter_map(slot).any(|slot| slot.peer == peer)
     }
 
     /// Offers a read to the owner in chunks of about `wanted` bytes.

@@ -40,6 +40,15 @@ pub(super) const fn entry_bit(index: u32) -> u64 {
     }
 }
 
+/// The entries of these bits, from the last on.
+pub(super) fn last_first(mut bits: u64) -> impl Iterator<Item = u32> {
+    core::iter::from_fn(move || {
+        let index = bits.checked_ilog2()?;
+        bits &= !entry_bit(index);
+        Some(index)
+    })
+}
+
 /// Bytes of a table.
 pub const TABLE_BYTES: usize = size_of::<ShownRegion>() * ENTRIES as usize;
 

@@ -216,6 +216,13 @@ fn start(owner: &mut End, reader: &mut End, data: &[u8], into: &mut [u8]) -> ([R
     start_as([PeerId(0), PeerId(1)], [owner, reader], data, into)
 }
 
+/// Starts as many reads of the same `data`, each of which is left to the polls.
+fn start_window(owner: &mut End, reader: &mut End, data: &[u8], into: &mut [Vec<u8>]) {
+    for into in into {
+        assert_eq!(start(owner, reader, data, into).1, Post::Queued);
+    }
+}
+
 /// Shows `data` at the first of `ends` and starts a read of all of it at the second, for any
 /// `ranks` of the two.
 fn start_as(
@@ -310,9 +317,7 @@ fn of_many_reads_each_side_does_some() {
     let ([mut owner, mut reader], moments) = pair(true, false);
     let data = pattern(LEN);
     let mut into = [(); 4].map(|()| vec![0; LEN]);
-    for into in &mut into {
-        assert_eq!(start(&mut owner, &mut reader, &data, into).1, Post::Queued);
-    }
+    start_window(&mut owner, &mut reader, &data, &mut into);
     let (answer, mut back) = (pattern(2 * LEN), vec![0; 2 * LEN]);
     let (_, post) = start_as([PeerId(1), PeerId(0)], [&mut reader, &mut owner], &answer, &mut back);
     assert_eq!(post, Post::Queued);
@@ -338,9 +343,7 @@ fn of_many_short_reads_the_owner_does_none() {
     let ([mut owner, mut reader], moments) = pair(true, false);
     let data = pattern(LEN);
     let mut into = [(); 4].map(|()| vec![0; LEN]);
-    for into in &mut into {
-        assert_eq!(start(&mut owner, &mut reader, &data, into).1, Post::Queued);
-    }
+    start_window(&mut owner, &mut reader, &data, &mut into);
     let mut over = 0;
     while over < into.len() {
         poll(&mut owner);

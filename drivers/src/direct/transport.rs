@@ -39,8 +39,8 @@ pub struct Direct<'m, T: Transport, E: CopyEngine> {
     /// Bits of the regions that are shown, and of those that are read into.
     pub(super) shown: u64,
     pub(super) reading: u64,
-    /// Bits of the regions that are registered, of either half.
-    live: [u64; 2],
+    /// Bits of the regions that are registered to be read into.
+    targets: u64,
     /// The region that is read into next, or the first after it.
     pub(super) turn: u32,
     pub(super) serial: u16,
@@ -67,7 +67,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
             slots,
             shown: 0,
             reading: 0,
-            live: [0; 2],
+            targets: 0,
             turn: 0,
             serial: 0,
             caps: None,
@@ -363,8 +363,7 @@ impl<T: Transport, E: CopyEngine> RemoteMemory for Direct<'_, T, E> {
         if shown && !self.engine.shows(peer, memory) {
             return Err(Cause::Unsupported);
         }
-        let [shows, reads] = &mut self.live;
-        let (live, start) = if shown { (shows, 0) } else { (reads, ENTRIES) };
+        let (live, start) = if shown { (&mut self.shown, 0) } else { (&mut self.targets, ENTRIES) };
         let place = live.trailing_ones();
         let index = start + place;
         let free = self.slots.0.get_mut(index as usize).filter(|_| place < ENTRIES);
@@ -375,7 +374,6 @@ impl<T: Transport, E: CopyEngine> RemoteMemory for Direct<'_, T, E> {
         if shown && let Some(entry) = self.own.entry(index) {
             let (address, len) = (memory.start.as_ptr().addr() as u64, memory.len as u64);
             entry.show(generation, Shows { address, len, grows: access.contains(Access::GROWS) });
-            self.shown |= entry_bit(index);
         }
         Ok(RegionId(Handle { slot: index, generation }))
     }
@@ -389,9 +387,8 @@ impl<T: Transport, E: CopyEngine> RemoteMemory for Direct<'_, T, E> {
             self.shown &= !entry_bit(index);
         } else {
             self.cut_off(index as usize);
+            self.targets &= !entry_bit(index.wrapping_sub(ENTRIES));
         }
-        let [shows, reads] = &mut self.live;
-        *if index < ENTRIES { shows } else { reads } &= !entry_bit(index % ENTRIES);
         Ok(())
     }
 
