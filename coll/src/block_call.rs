@@ -283,21 +283,20 @@ impl<'m> BlockCall<'m> {
         }
         let (divided, given) = (&self.divided, &self.given);
         let (count, of_input) = (divided.longest(comm.size())?, given.longest(comm.size())?);
-        match given.layout {
-            Layout::Twin if let Layout::Listed(blocks) = divided.layout => {
-                let listed = blocks.get(comm.rank().0 as usize).map_or(0, |block| block.len);
-                let mismatch = Cause::LengthMismatch { left: of_input as u64, right: listed as u64 };
-                if of_input == listed { Ok(count) } else { Err(mismatch) }
-            }
-            Layout::Even | Layout::Twin if count != of_input => {
-                Err(Cause::LengthMismatch { left: of_input as u64, right: count as u64 })
-            }
+        let listed = |blocks: &[Block]| blocks.get(comm.rank().0 as usize).map_or(0, |block| block.len);
+        let mismatch =
+            |left: usize, right: usize| Err(Cause::LengthMismatch { left: left as u64, right: right as u64 });
+        match (given.layout, divided.layout) {
             // This rank's block is as long as it is listed.
-            Layout::Listed(blocks) if matches!(divided.layout, Layout::Own) => {
-                let listed = blocks.get(comm.rank().0 as usize).map_or(0, |block| block.len);
-                let mismatch = Cause::LengthMismatch { left: count as u64, right: listed as u64 };
-                if count == listed { Ok(of_input) } else { Err(mismatch) }
+            (Layout::Twin, Layout::Listed(blocks)) if of_input != listed(blocks) => {
+                mismatch(of_input, listed(blocks))
             }
+            (Layout::Listed(blocks), Layout::Own) if count != listed(blocks) => {
+                mismatch(count, listed(blocks))
+            }
+            (Layout::Twin, Layout::Listed(_)) => Ok(count),
+            (Layout::Listed(_), Layout::Own) => Ok(of_input),
+            (Layout::Even | Layout::Twin, _) if count != of_input => mismatch(of_input, count),
             _ => Ok(count.max(of_input)),
         }
     }

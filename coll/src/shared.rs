@@ -82,8 +82,8 @@ use crate::op::{Kernel, copy};
 use crate::schedule::{Order, is_among_neighbors};
 use crate::select::Call;
 pub(crate) use crate::select::slots::algorithm;
-use crate::select::slots::is_read;
 pub use crate::select::slots::{NAME, SLOT_BYTES};
+use crate::select::slots::{is_lendable, is_read};
 use crate::tag::ROOTS;
 
 /// An allreduce of at most so many bytes is reduced by every rank for itself, as that of two ranks
@@ -183,6 +183,11 @@ impl Task {
             _ => true,
         };
         rank != self.rank && self.receives() && is_read
+    }
+
+    /// Returns true if one of two may lend what it gives.
+    const fn is_lendable(&self) -> bool {
+        is_lendable(self.operation, self.size)
     }
 
     /// Returns the way in which its chunks are passed.
@@ -338,10 +343,6 @@ impl Role for Task {
             _ => self.fold(data, slot),
         };
         settled.map_err(|cause| (cause, None))
-    }
-
-    fn is_lendable(&self) -> bool {
-        self.operation == Operation::Bcast && self.size == 2
     }
 
     fn lends<'b>(&self, shape: &ControlSlotsShape, data: &'b [u8]) -> Option<&'b [u8]>
@@ -646,7 +647,7 @@ impl<R: Role> FlatCollective<R> {
         if self.role.positions(run).is_some() {
             let incompatible = CallOutcome::Failed(Cause::Incompatible, Some(rank));
             let start = Start::parse(payload).ok_or(incompatible)?;
-            if is_lent && (!self.role.is_lendable() || start.address == 0) {
+            if is_lent && (!self.role.task().is_lendable() || start.address == 0) {
                 return Err(incompatible);
             }
             run.set_lent(if is_lent { start.address } else { 0 });

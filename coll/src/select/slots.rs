@@ -3,7 +3,7 @@
 use aldis_kernel::hal::shared_control::ControlSlotsShape;
 use aldis_kernel::hal::{Cause, Operation};
 
-use super::Call;
+use super::{Call, reduces};
 use crate::schedule::{Algorithm, Instance, Schedule, Step, Work, is_among_neighbors, on_blocks};
 
 /// The name of these algorithms where an [`Algorithm`] is asked for. There is nothing to schedule.
@@ -95,11 +95,16 @@ pub(crate) fn is_read(shape: &ControlSlotsShape, bytes: u64) -> bool {
     (1..=bytes).contains(&shape.pair_read_bytes_min.into())
 }
 
-/// Returns true if what a rank of two gives in such a call is lent instead of passed in chunks: if
-/// it is not reduced, and so long.
+/// Returns true if one of two ranks may lend what it gives in such a call: it is copied, not
+/// reduced.
+pub(crate) const fn is_lendable(operation: Operation, size: u32) -> bool {
+    size == 2 && (matches!(operation, Operation::Bcast) || on_blocks(operation) && !reduces(operation))
+}
+
+/// Returns true if what a rank of two gives in such a call is lent instead of passed in chunks, as
+/// it is so long.
 pub(crate) fn is_lent(call: &Call, shape: &ControlSlotsShape) -> bool {
-    let is_passed = call.operation == Operation::Bcast || passes_in_chunks(call);
-    call.size == 2 && is_passed && !super::reduces(call.operation) && is_read(shape, bytes(call))
+    is_lendable(call.operation, call.size) && is_read(shape, bytes(call))
 }
 
 /// Returns true if a call is for control slots but for its length.

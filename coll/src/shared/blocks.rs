@@ -19,7 +19,7 @@ use super::{Contributions, Role, SLOT_BYTES, Stopped, Task};
 use crate::layout::Layout;
 use crate::op::copy;
 use crate::select::Call;
-use crate::select::slots::{passes_in_chunks, stands_in_control_slots};
+use crate::select::slots::{is_read, passes_in_chunks, stands_in_control_slots};
 
 /// The bytes in the note of a rank that gives elements of datatypes, which are for messages: more
 /// than a slot holds.
@@ -437,15 +437,12 @@ impl Role for Portions<'_> {
         }
     }
 
-    fn is_lendable(&self) -> bool {
-        self.task.size == 2 && self.task.kernel.is_none()
-    }
-
     fn lends<'b>(&self, shape: &ControlSlotsShape, data: &'b [u8]) -> Option<&'b [u8]>
     where
         Self: 'b,
     {
-        self.lent(shape, data)
+        let is_lent = self.task.is_lendable() && is_read(shape, self.handed());
+        if is_lent { self.handed_block(data).ok() } else { None }
     }
 
     fn positions(&self, run: &ChunkRun) -> Option<u32> {

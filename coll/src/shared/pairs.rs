@@ -10,11 +10,11 @@ use aldis_kernel::hal::{Cause, Operation};
 
 use super::blocks::{GivenBlocks, Portions};
 use super::chunks::{ChunkRun, SEGMENTS_MAX};
-use super::{CallOutcome, Role, Stopped, about};
+use super::{CallOutcome, Stopped, about};
 use crate::op::{copy, publish};
 use crate::schedule::{Order, divide};
 use crate::select::Call;
-use crate::select::slots::{bytes, is_read};
+use crate::select::slots::bytes;
 
 /// Bytes of a segment: small enough that several are under way, and stay in a cache.
 const SEGMENT_BYTES: usize = 16 << 10;
@@ -164,15 +164,6 @@ pub(super) trait Pair {
 }
 
 impl<'m> Portions<'m> {
-    /// Returns what it lends instead of handing it over in chunks: what is so long that the other
-    /// rank reads it sooner, unless it is reduced.
-    pub(super) fn lent<'b>(&self, shape: &ControlSlotsShape, data: &'b [u8]) -> Option<&'b [u8]>
-    where
-        'm: 'b,
-    {
-        if self.is_lendable() && is_read(shape, self.handed()) { self.handed_block(data).ok() } else { None }
-    }
-
     /// Returns the bytes by which it is decided whether two ranks pass what they hand over in a
     /// message: of blocks of which each rank knows its own and the root all, that of the one that
     /// is no root, and else the longest.
@@ -190,7 +181,7 @@ impl<'m> Portions<'m> {
     }
 
     /// Returns the block that is handed over.
-    fn handed_block<'b>(&self, data: &'b [u8]) -> Result<&'b [u8], Cause>
+    pub(super) fn handed_block<'b>(&self, data: &'b [u8]) -> Result<&'b [u8], Cause>
     where
         'm: 'b,
     {

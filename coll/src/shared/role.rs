@@ -83,11 +83,6 @@ pub(crate) trait Role {
     /// The cause that refuses it, and the rank whose slot says so if it is about one.
     fn settle(&self, given: &Contributions<'_, '_>, data: &mut [u8]) -> Result<(), (Cause, Option<u32>)>;
 
-    /// Returns true if one of two may lend what it gives in such a call: it is copied, not reduced.
-    fn is_lendable(&self) -> bool {
-        false
-    }
-
     /// Returns the memory that it lends to the other rank of two, which reads it sooner than it
     /// takes it from chunks of slots of this shape.
     fn lends<'b>(&self, shape: &ControlSlotsShape, data: &'b [u8]) -> Option<&'b [u8]>
@@ -141,7 +136,6 @@ forwards! {
     fn passes_chunks(&self) -> bool;
     #[inline(always)]
     fn is_passed(&self) -> bool;
-    fn is_lendable(&self) -> bool;
     fn run(&self, shape: &ControlSlotsShape) -> Result<Option<ChunkRun>, Cause>;
     #[inline(always)]
     fn note(&self) -> Note;

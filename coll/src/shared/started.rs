@@ -134,10 +134,6 @@ impl Role for StartedRole<'_> {
         by_kind!(self, role => role.settle(given, data))
     }
 
-    fn is_lendable(&self) -> bool {
-        by_kind!(self, role => role.is_lendable())
-    }
-
     fn lends<'b>(&self, shape: &ControlSlotsShape, data: &'b [u8]) -> Option<&'b [u8]>
     where
         Self: 'b,

@@ -116,7 +116,7 @@ fn another_length_than_is_lent_is_found_and_the_next_call_is_in_step() {
 /// A root whose deadline is over takes its memory back: who comes late learns of it, and has no
 /// bytes that it takes for the root's.
 #[test]
-fn who_comes_after_the_lender_has_gone_is_told() {
+fn a_late_rank_is_told_that_the_lender_has_withdrawn() {
     let causes = run(2, |endpoint| {
         lend(endpoint);
         let (world, me) = (endpoint.world(), endpoint.world().rank().0);
