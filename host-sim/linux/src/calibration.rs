@@ -151,6 +151,32 @@ fn rounds() -> impl Iterator<Item = (u32, Round)> {
     (1..).zip(empty.chain(full))
 }
 
+/// The least times at one length, in ns.
+struct LengthTimes {
+    length: usize,
+    staged: u64,
+    halves: u64,
+    read: u64,
+}
+
+impl LengthTimes {
+    /// Returns true if the system copies no message sooner than it is staged.
+    const fn is_staged(&self) -> bool {
+        self.staged <= self.halves
+    }
+
+    /// Returns true if two ranks pass data of a collective soonest in a message.
+    fn is_message(&self) -> bool {
+        let message = self.halves.saturating_add(PAIR_MESSAGE_NS);
+        self.length >= PAIR_MESSAGE_BYTES_MIN && message < self.staged.min(self.read)
+    }
+
+    /// Returns true if one of two ranks reads data sooner than both copy them.
+    const fn is_read(&self) -> bool {
+        self.read < self.staged
+    }
+}
+
 /// Numbers of [`Times`].
 const TIMES: usize = 1 + WAYS.len() * LENGTHS.len();
 
@@ -179,21 +205,18 @@ impl Times {
         let sum = |way| lengths(way).fold(0, u64::saturating_add);
         let store = if sum(1) < sum(0) { Store::Past } else { Store::Plain };
         let staged = lengths((store == Store::Past).into());
-        let of_messages = LENGTHS.into_iter().zip(staged.clone().zip(lengths(2))).skip(FIRST_STAGED);
-        let is_staged = |(_, (staged, halves)): &(usize, (u64, u64))| staged <= halves;
-        let longest = of_messages.take_while(is_staged).last();
-        let by_length = LENGTHS.into_iter().zip(staged.clone().zip(lengths(2).zip(lengths(3))));
-        let is_message = |&(length, (staged, (halves, read))): &(usize, (u64, (u64, u64)))| {
-            let message = halves.saturating_add(PAIR_MESSAGE_NS);
-            length >= PAIR_MESSAGE_BYTES_MIN && message < staged.min(read)
-        };
-        let message = by_length.clone().rev().take_while(is_message).last();
-        let is_read = |(_, (staged, (_, read))): &(usize, (u64, (u64, u64)))| read < staged;
-        let read = by_length.rev().skip_while(is_message).take_while(is_read).last();
-        let least = |found: Option<(usize, _)>| found.map_or(0, |(length, _)| length as u32);
+        let times = staged.clone().zip(lengths(2)).zip(lengths(3));
+        let by_length = LENGTHS.into_iter().zip(times);
+        let by_length =
+            by_length.map(|(length, ((staged, halves), read))| LengthTimes { length, staged, halves, read });
+        let longest = by_length.clone().skip(FIRST_STAGED).take_while(LengthTimes::is_staged).last();
+        let message = by_length.clone().rev().take_while(LengthTimes::is_message).last();
+        let read =
+            by_length.rev().skip_while(LengthTimes::is_message).take_while(LengthTimes::is_read).last();
+        let least = |found: Option<LengthTimes>| found.map_or(0, |times| times.length as u32);
         Calibration {
             far_store: (*word >= FAR_NS_MIN).then_some(store),
-            staged_bytes_max: longest.map_or(0, |(length, _)| length),
+            staged_bytes_max: longest.map_or(0, |times| times.length),
             pairs: PairLengths { message_bytes_min: least(message), read_bytes_min: least(read) },
             read_cost: halves_cost(staged, lengths(2), messages),
         }

@@ -11,10 +11,10 @@
 //! | 1..=8 | 128 | 16 x 32 KiB | 528 KiB | up to 160 MiB |
 //! | 9..=16 | 64 | 8 x 32 KiB | 264 KiB | up to 137 MiB |
 //! | 17..=32 | 64 | 8 x 16 KiB | 136 KiB | up to 218 MiB |
-//! | 33..=64 | 32 | 8 x 8 KiB | 68 KiB | up to 238 MiB |
-//! | 65..=128 | 16 | 4 x 3 KiB | 14.4 KiB | up to 139 MiB |
-//! | 129..=256 | 8 | 2 x 2 KiB | 5.4 KiB | up to 182 MiB |
-//! | 257..=1024 | 8 | 2 x 2 KiB | 5.4 KiB | up to 337 MiB |
+//! | 33..=64 | 32 | 8 x 8 KiB | 68 KiB | up to 239 MiB |
+//! | 65..=128 | 16 | 4 x 3 KiB | 14.4 KiB | up to 140 MiB |
+//! | 129..=256 | 8 | 2 x 2 KiB | 5.4 KiB | up to 184 MiB |
+//! | 257..=1024 | 8 | 2 x 2 KiB | 5.4 KiB | up to 345 MiB |
 //!
 //! That includes what stands beside the lanes: the sets of control slots, 29 KiB a rank for
 //! [`cma`](crate::cma), and the memory in which messages are staged. Arenas come on top, as the
