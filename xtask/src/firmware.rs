@@ -26,11 +26,8 @@ pub(crate) const TARGETS: [&str; 5] = [
     "riscv32imac-unknown-none-elf",
 ];
 
-/// The target that the step of `cargo xtask test` checks with `defmt`. Its words are of eight
-/// bytes; for those of four there is an image with `defmt`, which the step `images` builds.
-const WITH_DEFMT: &str = "aarch64-unknown-none";
-
-/// The target for which no step of `cargo xtask test` links anything.
+/// The target for which no step of `cargo xtask test` links anything, and which it checks with
+/// `defmt`: features add, and clippy has seen all of them with words of eight bytes.
 const NOT_LINKED: &str = "riscv32imac-unknown-none-elf";
 
 /// Builds hal, protocols, drivers, kernel, coll and the static library of `aldis.h` for bare metal,
@@ -54,7 +51,7 @@ impl Firmware {
         let workspace = Workspace::members()?;
         let named: Vec<&str> = self.targets.iter().map(String::as_str).collect();
         let targets = if named.is_empty() { &TARGETS[..] } else { &named };
-        let outcome = build(&workspace, targets, "build", targets);
+        let outcome = build(&workspace, targets, false);
         println!("firmware: {}", Outcome::spell(&outcome));
         match outcome? {
             Outcome::Skipped { .. } if self.require => bail!("skipped, and --require allows none"),
@@ -63,24 +60,23 @@ impl Firmware {
     }
 }
 
-/// The step of `cargo xtask test`: checks the target that no image is made for, and another one
-/// with `defmt`. For the other four the steps `size` and `images` generate code.
+/// The step of `cargo xtask test`: checks the target that no image is made for, with `defmt`. For
+/// the other four the steps `size` and `images` generate code, of one of them with `defmt` too.
 pub(crate) fn step(workspace: &Workspace) -> Result<Outcome> {
-    build(workspace, &[WITH_DEFMT, NOT_LINKED], "check", &[WITH_DEFMT])
+    build(workspace, &[NOT_LINKED], true)
 }
 
-/// Builds targets, or does what the subcommand `how` of cargo says, and checks some with `defmt`;
-/// all of one compiler at once.
-fn build(workspace: &Workspace, targets: &[&str], how: &str, with_defmt: &[&str]) -> Result<Outcome> {
+/// Builds targets and checks them with `defmt`, or only checks all with it; those of one compiler
+/// at once.
+fn build(workspace: &Workspace, targets: &[&str], is_check: bool) -> Result<Outcome> {
     let finder = Finder::new(workspace)?;
     let (mut toolchains, mut lacking, mut remedies) = (Vec::new(), Vec::new(), Vec::new());
-    let is_check = how == "check";
     let found = if is_check { finder.find_all_to_check(targets)? } else { finder.find_all(targets)? };
     for (target, found) in targets.iter().zip(found) {
         match found {
             FoundToolchain::Toolchain(toolchain) => {
                 eprintln!("  {target}: {toolchain}");
-                toolchains.push((*target, *toolchain));
+                toolchains.push(*toolchain);
             }
             FoundToolchain::Missing { enable } => {
                 lacking.push(*target);
@@ -88,22 +84,20 @@ fn build(workspace: &Workspace, targets: &[&str], how: &str, with_defmt: &[&str]
             }
         }
     }
-    let all: Vec<&Toolchain> = toolchains.iter().map(|(_, toolchain)| toolchain).collect();
-    // The others are linked by other steps.
-    let some = toolchains.iter().filter(|(target, _)| !is_check || *target == NOT_LINKED);
-    let some: Vec<&Toolchain> = some.map(|(_, toolchain)| toolchain).collect();
-    for (first, others) in toolchain::groups(&some) {
-        let mut cargo = first.cargo_for(&others, how);
-        let packages = CRATES.into_iter().chain(is_check.then_some(C_INTERFACE));
-        shell::run(cargo.args(packages.flat_map(|name| ["-p", name])))?;
+    let all: Vec<&Toolchain> = toolchains.iter().collect();
+    for (first, others) in toolchain::groups(&all) {
+        if !is_check {
+            let mut cargo = first.cargo_for(&others, "build");
+            shell::run(cargo.args(CRATES.into_iter().flat_map(|name| ["-p", name])))?;
+        }
+        let mut cargo = first.cargo_for(&others, "check");
+        if is_check {
+            cargo.args(["-p", C_INTERFACE]);
+        }
+        check_defmt(workspace, cargo)?;
     }
-    for toolchain in some.iter().filter(|_| !is_check) {
+    for toolchain in all.iter().filter(|_| !is_check) {
         shell::run(&mut toolchain.cargo_static(C_INTERFACE))?;
-    }
-    let some = toolchains.iter().filter(|(target, _)| with_defmt.contains(target));
-    let some: Vec<&Toolchain> = some.map(|(_, toolchain)| toolchain).collect();
-    for (first, others) in toolchain::groups(&some) {
-        check_defmt(workspace, first.cargo_for(&others, "check"))?;
     }
     if !lacking.is_empty() {
         let why = format!("no core for {}", lacking.join(", "));
