@@ -3,12 +3,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use aldis_shell::baselines::{Cost, Gate};
 use aldis_shell::shell;
 use aldis_shell::steps::Outcome;
 use aldis_shell::table::Table;
-use aldis_shell::toolchain::{Finder, FoundToolchain, STACK_SIZES, Toolchain};
+use aldis_shell::toolchain::{Finder, FoundToolchain, STACK_SIZES};
 use aldis_shell::workspace::Workspace;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -111,8 +112,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Outcome> {
             let linux = linux::costs()?;
             linux::print_table(&linux);
             GATE.hold(&[measured.costs()?, linux].concat())?;
-            elsewhere::print_table(&[elsewhere::measure(workspace, elsewhere::WIDE)?]);
-            Ok(Outcome::Passed(said))
+            Ok(Outcome::Passed(format!("{said}; {}", elsewhere::prove(workspace)?)))
         }
     }
 }
@@ -131,7 +131,16 @@ enum Built {
 }
 
 fn build(workspace: &Workspace, target: &str) -> Result<Built> {
-    let toolchain = match Finder::new(workspace)?.find(target)? {
+    build_with(Finder::new(workspace)?.find(target)?, target, |cargo| cargo)
+}
+
+/// Builds the image with a compiler that was found, and what else cargo is told.
+fn build_with(
+    found: FoundToolchain,
+    target: &str,
+    told: impl FnOnce(&mut Command) -> &mut Command,
+) -> Result<Built> {
+    let toolchain = match found {
         FoundToolchain::Toolchain(toolchain) if toolchain.is_bare() => toolchain,
         FoundToolchain::Toolchain(_) => {
             let enable = format!("rustup target add {target}");
@@ -145,18 +154,12 @@ fn build(workspace: &Workspace, target: &str) -> Result<Built> {
         return Ok(Built::Missing { why: "no linker for ELF".into(), enable: "apt-get install lld".into() });
     };
     eprintln!("  {PACKAGE}: {toolchain}");
-    link(&toolchain, &linker)?;
-    Ok(Built::Image(toolchain.artifacts().join(PACKAGE)))
-}
-
-/// Has the frames stated for this one crate, in whose link-time optimisation all code is generated.
-/// It changes no instruction.
-fn link(toolchain: &Toolchain, linker: &Path) -> Result<()> {
+    // The frames are stated for this one crate, in whose link-time optimisation all code is
+    // generated. That changes no instruction.
     let mut cargo = toolchain.cargo("rustc");
-    cargo
-        .args(["-p", PACKAGE, "--bin", PACKAGE, "--", STACK_SIZES])
-        .env(toolchain.variable("LINKER"), linker);
-    shell::run(&mut cargo)
+    cargo.args(["-p", PACKAGE, "--bin", PACKAGE]).env(toolchain.variable("LINKER"), linker);
+    shell::run(told(&mut cargo).args(["--", STACK_SIZES]))?;
+    Ok(Built::Image(toolchain.artifacts().join(PACKAGE)))
 }
 
 fn measure(file: &Path) -> Result<Measured> {

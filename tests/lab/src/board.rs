@@ -43,7 +43,7 @@ impl Arch {
 
     /// Returns true if the step `size` measures an image for its target, with a core as it ships.
     const fn is_measured(self) -> bool {
-        matches!(self, Self::Riscv64 | Self::CortexM | Self::CortexMC)
+        matches!(self, Self::CortexM | Self::CortexMC)
     }
 
     /// Returns true if its image logs by defmt.

@@ -78,7 +78,8 @@ impl Library {
 
     const fn flags(self) -> &'static str {
         match self {
-            Self::Core | Self::CoreToEmulate => CORE_FLAGS,
+            Self::Core => CORE_FLAGS,
+            Self::CoreToEmulate => TO_EMULATE_FLAGS,
             Self::CoreToCheck | Self::Std | Self::StdToTest => "",
         }
     }
@@ -104,6 +105,10 @@ impl Library {
 /// Core as the toolchains ship it, with bitcode for link-time optimisation, and with its frames
 /// stated for `cargo xtask size`.
 const CORE_FLAGS: &str = "-Cembed-bitcode=yes -Zemit-stack-sizes";
+
+/// Bitcode alone, as cargo has it of all that is optimised when it is linked: code for the target
+/// is generated then, and what was generated before would be thrown away.
+const TO_EMULATE_FLAGS: &str = "-Clinker-plugin-lto";
 
 /// The file that says which compiler built a core; written last, so that its presence means
 /// complete.
@@ -170,7 +175,8 @@ impl Provider {
         // FNV-1a (Fowler, Noll, Vo): stable across builds of xtask, unlike the standard library's
         // hash.
         let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
-        let hash = self.identity.bytes().chain(CORE_FLAGS.bytes()).fold(0xCBF2_9CE4_8422_2325, fold);
+        let flags = [CORE_FLAGS, TO_EMULATE_FLAGS].into_iter().flat_map(str::bytes);
+        let hash = self.identity.bytes().chain(flags).fold(0xCBF2_9CE4_8422_2325, fold);
         format!("{}-{:08x}", self.release, hash >> 32)
     }
 
