@@ -13,9 +13,9 @@ use crate::collective::{CallMemory, Collective, Planned, Started};
 use crate::layout::Layout;
 use crate::route::StartMode;
 use crate::schedule::Algorithm;
-use crate::select::slots::stands_in_control_slots;
+use crate::select::slots::is_handed_over;
 use crate::select::{CallSpec, Options};
-use crate::shared::{self, Portions, Task};
+use crate::shared::{self, GivenBlocks, Portions, Task};
 pub use by::CallBy;
 
 /// A collective on data that are one stretch, described and not yet begun. It is
@@ -25,6 +25,8 @@ pub use by::CallBy;
 pub struct ContiguousCall<'m> {
     spec: CallSpec,
     data: &'m mut [u8],
+    /// The data that this rank gives, if they stand elsewhere.
+    operand: Option<&'m [u8]>,
     scratch: &'m mut [u8],
     options: Options,
     /// The reason why it cannot be carried out, if its arguments are wrong.
@@ -35,7 +37,24 @@ impl<'m> ContiguousCall<'m> {
     /// Describes a call; the number of ranks is still open.
     #[inline(always)]
     pub(crate) fn new(spec: CallSpec, data: &'m mut [u8], scratch: &'m mut [u8]) -> Self {
-        Self { spec, data, scratch, options: Options::default(), refusal: None }
+        Self { spec, data, operand: None, scratch, options: Options::default(), refusal: None }
+    }
+
+    /// Returns this call of a rank that gives `operand`, which is left as it is, instead of its
+    /// data.
+    #[inline(always)]
+    pub(crate) fn given(self, operand: &'m [u8]) -> Self {
+        let (left, right) = (operand.len() as u64, self.data.len() as u64);
+        let mismatch = (left != right).then_some(Cause::LengthMismatch { left, right });
+        Self { operand: Some(operand), refusal: self.refusal.or(mismatch), ..self }
+    }
+
+    /// Copies what this rank gives to where it is reduced, if it stands elsewhere.
+    #[inline(always)]
+    fn copy_operand(&mut self) {
+        if self.refusal.is_none() {
+            take_operand(self.data, &mut self.operand);
+        }
     }
 
     /// Returns this call with these options, which are the same on every rank.
@@ -49,7 +68,8 @@ impl<'m> ContiguousCall<'m> {
     /// form links no other algorithm, and none of what selects, prices and explains them. All ranks
     /// make the call in this form.
     #[inline(always)]
-    pub fn by(self, algorithm: Algorithm) -> CallBy<'m> {
+    pub fn by(mut self, algorithm: Algorithm) -> CallBy<'m> {
+        self.copy_operand();
         let Self { spec, data, scratch, refusal, .. } = self;
         let CallSpec { call, root, kernel, .. } = spec;
         CallBy { call, root, kernel, algorithm, data, scratch, refusal }
@@ -67,7 +87,7 @@ impl<'m> ContiguousCall<'m> {
         ep: &mut impl BlockingEndpoint<'s, T, P>,
         comm: &Comm,
     ) -> Result<(), Error> {
-        let Self { spec, data, scratch, options, refusal } = self;
+        let Self { spec, data, mut operand, scratch, options, refusal } = self;
         let spec = spec.over(comm.size());
         if T::HAS_CONTROL_SLOTS && refusal.is_none() {
             // Copies for each way, since both take references: one description for both would be
@@ -75,11 +95,16 @@ impl<'m> ContiguousCall<'m> {
             let (CallSpec { call, root, kernel, candidates }, options) = (spec, options);
             if options.tries_slots(ep.endpoint().tuning(comm), &call, candidates) {
                 let task = Task::new(&call, root, kernel, comm.rank().0).with_bytes(data.len());
-                let done = match call.operation {
-                    Operation::Scan | Operation::Exscan if !stands_in_control_slots(&call) => {
-                        shared::try_run(ep, comm, &Portions::new(&call, task, Layout::Whole, None), data)
+                let done = if is_handed_over(&call) {
+                    if call.operation != Operation::Reduce {
+                        // A prefix is put together where the data are.
+                        take_operand(data, &mut operand);
                     }
-                    _ => shared::try_run(ep, comm, task, data),
+                    let given = operand.map(|memory| GivenBlocks { memory, layout: Layout::Own });
+                    shared::try_run(ep, comm, &Portions::new(&call, task, Layout::Whole, given), data)
+                } else {
+                    take_operand(data, &mut operand);
+                    shared::try_run(ep, comm, task, data)
                 };
                 if let Some(done) = done {
                     return done;
@@ -87,6 +112,9 @@ impl<'m> ContiguousCall<'m> {
             }
         }
         let (spec, options) = (spec, options);
+        if refusal.is_none() {
+            take_operand(data, &mut operand);
+        }
         let memory = CallMemory::stretch(data, scratch);
         Planned::new(&spec, &options).refused_if(refusal).run(ep, comm, memory)
     }
@@ -125,12 +153,15 @@ impl<'m> ContiguousCall<'m> {
     /// Those of [`start`](Self::start).
     #[inline]
     pub fn launch<T: Transport, P: Platform>(
-        self,
+        mut self,
         scope: &mut Scope<'m, '_, '_, T, P>,
         comm: &Comm,
         mode: StartMode,
     ) -> Result<Started<'m>, Error> {
-        let Self { spec, data, scratch, options, refusal } = self;
+        let is_copied_once = mode.is_persistent() && self.operand.is_some();
+        self.refusal = self.refusal.or(is_copied_once.then_some(Cause::Unsupported));
+        self.copy_operand();
+        let Self { spec, data, scratch, options, refusal, .. } = self;
         let planned = Planned::new(&spec.over(comm.size()), &options).refused_if(refusal).in_mode(mode);
         Collective::begin(scope, comm, planned, CallMemory::stretch(data, scratch))
     }
@@ -146,6 +177,14 @@ impl<'m> ContiguousCall<'m> {
         comm: &Comm,
     ) -> Result<Collective<'m>, Error> {
         self.begin(scope, comm, StartMode::Persistent)
+    }
+}
+
+/// Copies what a rank gives to where it is reduced, if it stands elsewhere and is as long.
+#[inline(always)]
+fn take_operand(data: &mut [u8], operand: &mut Option<&[u8]>) {
+    if let Some(operand) = operand.take() {
+        data.copy_from_slice(operand);
     }
 }
 

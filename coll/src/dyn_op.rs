@@ -71,6 +71,21 @@ pub fn reduce_by<'m>(what: DynReduction, data: &'m mut [u8], scratch: &'m mut [u
     call
 }
 
+/// Reduces the bytes of the elements of `operand` like [`reduce_by`], and leaves the result in
+/// `data`, as [`reduce_from`](crate::reduce_from()) does on elements.
+///
+/// # Errors
+/// Those of [`reduce_by`] and [`reduce_from`](crate::reduce_from()).
+#[inline(always)]
+pub fn reduce_by_from<'m>(
+    what: DynReduction,
+    operand: &'m [u8],
+    data: &'m mut [u8],
+    scratch: &'m mut [u8],
+) -> ContiguousCall<'m> {
+    reduce_by(what, data, scratch).given(operand)
+}
+
 /// Reduces blocks of bytes of the elements, as
 /// [`reduce_scatter_block`](crate::reduce_scatter_block()) does on elements.
 ///

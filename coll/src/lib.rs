@@ -180,6 +180,6 @@ pub use collective::{
 };
 pub use contiguous::{CallBy, ContiguousCall};
 pub use exscan::exscan;
-pub use reduce::reduce;
+pub use reduce::{reduce, reduce_from};
 pub use scan::scan;
 pub use select::Options;

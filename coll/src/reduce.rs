@@ -36,3 +36,23 @@ pub fn reduce<'m, R: Reduce<E>, E: Element>(
     let spec = CallSpec { call, root: root.0, kernel, candidates: &ALGORITHMS };
     ContiguousCall::new(spec, data.as_mut_bytes(), scratch.as_mut_bytes())
 }
+
+/// Reduces `operand` of all ranks like [`reduce`], and leaves the result in `data` of rank `root`
+/// (MPI_Reduce, MPI_Ireduce). `operand` is left as it is; `data`, as long on every rank, is working
+/// memory on the others. One of two ranks may call this and the other [`reduce`].
+///
+/// # Errors
+/// Those of [`reduce`]; [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for an
+/// operand of another length as well,
+/// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) where it is made persistent: the
+/// operand would be copied but once.
+#[inline(always)]
+pub fn reduce_from<'m, R: Reduce<E>, E: Element>(
+    op: R,
+    operand: &'m [E],
+    data: &'m mut [E],
+    scratch: &'m mut [E],
+    root: Rank,
+) -> ContiguousCall<'m> {
+    reduce(op, data, scratch, root).given(operand.as_bytes())
+}

@@ -302,11 +302,8 @@ impl RouteQuery {
         let CallSpec { call, root, kernel, .. } = self.spec;
         let task = |bytes| Task::new(&call, root, kernel, comm.rank().0).with_bytes(bytes);
         let role = match (call.operation, data) {
-            (Scan | Exscan, SlotData::Stretch(bytes)) if !slots::stands_in_control_slots(&call) => {
-                StartedRole::Blocks(Portions::new(&call, task(bytes), Layout::Whole, None))
-            }
             (Barrier | Bcast | Reduce | Allreduce | Scan | Exscan, SlotData::Stretch(bytes)) => {
-                StartedRole::Stretch(task(bytes))
+                StartedRole::of_stretch(&call, task(bytes))
             }
             (
                 Gather | Scatter | Allgather | Allgatherv | Alltoall | ReduceScatter | ReduceScatterBlock,
@@ -388,7 +385,7 @@ impl RouteQuery {
             let is_driven = self.beginning.is_driven() == Some(true);
             let route = self.task(comm).and_then(|task| {
                 let form = self.form(&task, facts.slots(comm))?;
-                Ok(Route::Slots(StartedRole::Stretch(task), form))
+                Ok(Route::Slots(StartedRole::of_stretch(call, task), form))
             });
             match route {
                 Err(cause) if is_named => return Route::Refused(cause),

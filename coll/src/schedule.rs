@@ -164,6 +164,16 @@ pub enum Order {
     FromFirst,
 }
 
+impl Order {
+    /// Returns the order of the same operands where each has the other's place.
+    pub(crate) const fn reversed(self) -> Self {
+        match self {
+            Self::IntoFirst => Self::FromFirst,
+            Self::FromFirst => Self::IntoFirst,
+        }
+    }
+}
+
 /// A step of a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

@@ -11,11 +11,11 @@
 //! | none (barrier) | its slot | all ranks' |
 //! | up to a slot's | its slot, the bytes in it | the root's, or all ranks', to reduce them |
 //! | more, allreduce | segments, then its part reduced | its part of all, then all parts |
-//! | more, bcast and reduce, allreduce of two | segments, as or for the root | the root's, or all |
+//! | more, bcast, reduce to one of many, allreduce of two | segments | the root's, or all |
 //! | up to [`SLOT_BYTES`], blocks, scans | its slot: all that it gives | those of whom it takes |
 //! | up to [`SLOT_BYTES`], neighbours in a grid | its slot: all that it gives | its neighbours' |
 //! | up to [`SLOT_BYTES`], neighbours, <= 8 ranks | its slot: all that it gives | those of all |
-//! | more, blocks and scans of two | segments of what the other takes | the other's |
+//! | more, blocks, scans and reduce of two | segments of what the other takes | the other's |
 //! | more, of two, where that is faster | where its data are, which it lends | them |
 //! | more, blocks for all of <= 8 ranks | segments of what the others take | the others' |
 //!
@@ -32,9 +32,9 @@
 //! collected.
 //!
 //! **Lent.** Where two ranks have measured that one reads the other's memory sooner than both copy
-//! through chunks, a rank whose data are not reduced says in its slot where they are, and is over
-//! once the other has read them. One that gives up before says so by that: what is read is taken
-//! for its data only if it is found in the collective after the read.
+//! through chunks, a rank whose data are copied, or reduced by the other alone, says in its slot
+//! where they are, and is over once the other has read them. One that gives up before says so by
+//! that: what is read is taken for its data only if it is found in the collective after the read.
 //!
 //! **Same bits.** Every operand is combined from the first rank's to the last's, whichever rank
 //! does it: all ranks have the same bits, and operations need not commute.

@@ -29,6 +29,8 @@
 //!
 //! Nothing here waits: what is not there yet is `None` or `false`, and asked for again.
 
+use core::ops::Range;
+
 use crate::cause::Cause;
 use crate::copy::Store;
 use crate::id::PeerId;
@@ -250,6 +252,17 @@ pub trait SharedControl {
     /// refuses it.
     fn read(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<(), Cause> {
         let _ = (peer, address, into);
+        Err(Cause::Unsupported)
+    }
+
+    /// Reads what stands at these addresses like [`read`](Self::read), but into the beginning of
+    /// this rank's own chunk at `position`, which is not published by that.
+    ///
+    /// # Errors
+    /// Those of [`read`](Self::read); [`Cause::Stale`] if the chunk cannot be
+    /// [filled](Self::fill) now, or is shorter.
+    fn read_chunk(&mut self, set: u32, position: u32, peer: PeerId, from: Range<u64>) -> Result<(), Cause> {
+        let _ = (set, position, peer, from);
         Err(Cause::Unsupported)
     }
 

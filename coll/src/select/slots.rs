@@ -77,10 +77,10 @@ const PASSING_RANKS_MAX: u32 = 8;
 /// takes of all.
 pub(crate) const fn passes_in_chunks(call: &Call) -> bool {
     use Operation::{Allgather, Allgatherv, Alltoall, Alltoallv, Alltoallw};
-    use Operation::{Exscan, Gather, Gatherv, ReduceScatterBlock, Scan, Scatter, Scatterv};
+    use Operation::{Exscan, Gather, Gatherv, Reduce, ReduceScatterBlock, Scan, Scatter, Scatterv};
     let is_passed = match call.operation {
         Allgather | Allgatherv | Alltoall | Alltoallv | Alltoallw => true,
-        Gather | Gatherv | Scatter | Scatterv => true,
+        Gather | Gatherv | Scatter | Scatterv | Reduce => true,
         // An element is in one chunk.
         ReduceScatterBlock | Scan | Exscan => call.element_bytes as u64 <= PASSED_ELEMENT_BYTES_MAX,
         _ => false,
@@ -89,16 +89,28 @@ pub(crate) const fn passes_in_chunks(call: &Call) -> bool {
     is_passed && (call.size == 2 || is_for_all && call.size > 2 && call.size <= PASSING_RANKS_MAX)
 }
 
+/// Returns true if the data of a call, which are one stretch, are the block that one rank of two
+/// hands over to the other: no slot holds it.
+#[inline(always)]
+pub(crate) const fn is_handed_over(call: &Call) -> bool {
+    match call.operation {
+        Operation::Scan | Operation::Exscan => !stands_in_control_slots(call),
+        Operation::Reduce => call.size == 2 && bytes(call) > SLOT_BYTES,
+        _ => false,
+    }
+}
+
 /// Returns true if the other rank of two reads so many bytes, where slots have this shape, sooner
 /// from where they are than it takes them from chunks.
 pub(crate) fn is_read(shape: &ControlSlotsShape, bytes: u64) -> bool {
     (1..=bytes).contains(&shape.pair_read_bytes_min.into())
 }
 
-/// Returns true if one of two ranks may lend what it gives in such a call: it is copied, not
-/// reduced.
+/// Returns true if one of two ranks may lend what it gives in such a call: it is copied, or reduced
+/// by the other alone.
 pub(crate) const fn is_lendable(operation: Operation, size: u32) -> bool {
-    size == 2 && (matches!(operation, Operation::Bcast) || on_blocks(operation) && !reduces(operation))
+    use Operation::{Bcast, Reduce};
+    size == 2 && (matches!(operation, Bcast | Reduce) || on_blocks(operation) && !reduces(operation))
 }
 
 /// Returns true if what a rank of two gives in such a call is lent instead of passed in chunks, as

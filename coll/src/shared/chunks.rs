@@ -108,8 +108,16 @@ impl ChunkRun {
         if is_lent { 1 } else { segments }
     }
 
-    /// Reads on in what the other rank of two lends, which this one takes into `place`; true once
-    /// all of it is there.
+    /// Takes the next part of what the other rank of two lends, `bytes` in all, of so many at most:
+    /// its place. It is empty once all are taken.
+    fn next_part(&mut self, bytes: usize, most: usize) -> Range<usize> {
+        let start = most.saturating_mul(self.next as usize).min(bytes);
+        self.next = self.next.saturating_add((start < bytes).into());
+        start..start.saturating_add(most).min(bytes)
+    }
+
+    /// Reads on in what the other rank of two lends, whole elements of so many bytes at a time, to
+    /// where it belongs; returns the place of what was read.
     ///
     /// # Errors
     /// The rank, and why its memory cannot be read, or was lent no more.
@@ -118,17 +126,33 @@ impl ChunkRun {
         &mut self,
         slots: &mut ControlSlots<'_>,
         other: u32,
-        place: &mut [u8],
-    ) -> Result<bool, Stopped> {
-        let start = READ_BYTES.saturating_mul(self.next as usize);
-        let rest = place.get_mut(start..).unwrap_or_default();
-        let len = rest.len().min(READ_BYTES);
-        if let Some(part) = rest.get_mut(..len).filter(|part| !part.is_empty()) {
-            let from = self.lent().wrapping_add(start as u64);
-            slots.read(self.number, other, from, part).map_err(about(other))?;
-            self.next = self.next.saturating_add(1);
+        into: &mut [u8],
+        element_bytes: usize,
+    ) -> Result<Range<usize>, Stopped> {
+        let (elements, _) = divide(READ_BYTES, element_bytes);
+        let part = self.next_part(into.len(), elements.max(1).saturating_mul(element_bytes));
+        if let Some(into) = into.get_mut(part.clone()).filter(|into| !into.is_empty()) {
+            let from = self.lent().wrapping_add(part.start as u64);
+            slots.read(self.number, other, from, into).map_err(about(other))?;
         }
-        Ok(start.saturating_add(len) >= place.len())
+        Ok(part)
+    }
+
+    /// Reads on in what the other rank of two lends, `bytes` in all, as much as a segment, to this
+    /// rank's own chunk; returns it and the place of its bytes.
+    ///
+    /// # Errors
+    /// Those of [`read_on`](Self::read_on).
+    pub(super) fn read_chunk<'s>(
+        &mut self,
+        slots: &'s mut ControlSlots<'_>,
+        other: u32,
+        bytes: usize,
+    ) -> Result<(&'s [u8], Range<usize>), Stopped> {
+        let part = self.next_part(bytes, self.segment_bytes());
+        let at = |offset: usize| self.lent().wrapping_add(offset as u64);
+        let from = at(part.start)..at(part.end);
+        Ok((slots.read_chunk(self.number, other, self.first, from)?, part))
     }
 
     /// Passes what a root lends to the other rank of two; true once that has it.
@@ -140,7 +164,7 @@ impl ChunkRun {
         data: &mut [u8],
     ) -> Result<bool, Stopped> {
         let other = 1_u32.wrapping_sub(task.rank);
-        let is_there = task.rank == task.root || self.read_on(slots, other, data)?;
+        let is_there = task.rank == task.root || self.read_on(slots, other, data, 1)?.end == data.len();
         if is_there {
             slots.done(self.first);
         }

@@ -1,6 +1,7 @@
 //! Two ranks that hand each other what no slot holds, or one hands it to the other: through
 //! chunks, a segment at a time, the next one written before one is read; or the giver lends it, and
-//! the taker has the system read it from where it is, where that was measured to be faster.
+//! the taker has the system read it from where it is, where that was measured to be faster: to
+//! where it belongs, or, if that holds an operand which it is reduced into, to a chunk of its own.
 
 use core::ops::Range;
 
@@ -60,13 +61,18 @@ pub(super) trait Pair {
     /// [`Cause::Stale`] for what cannot be.
     fn hand(&self, part: Range<usize>, chunk: OwnChunk<'_>, data: &[u8]) -> Result<(), Cause>;
 
-    /// Returns the memory into which what is handed to it belongs, if that can be lent.
+    /// Takes a part of what the other rank lends; true once it has taken all.
     ///
     /// # Errors
-    /// [`Cause::Incompatible`] if not, [`Cause::Stale`] for what cannot be, as in
-    /// [`hand`](Self::hand).
-    fn room<'b>(&self, _data: &'b mut [u8]) -> Result<&'b mut [u8], Cause> {
-        Err(Cause::Incompatible)
+    /// Why that rank's memory cannot be read; [`Cause::Incompatible`] if it may lend none,
+    /// [`Cause::Stale`] for what cannot be, as in [`hand`](Self::hand).
+    fn take_lent(
+        &self,
+        _run: &mut ChunkRun,
+        _slots: &mut ControlSlots<'_>,
+        _data: &mut [u8],
+    ) -> Result<bool, Stopped> {
+        Err(Cause::Incompatible.into())
     }
 
     /// Takes a part of what is handed to it from a chunk, or reduces it.
@@ -124,7 +130,7 @@ pub(super) trait Pair {
             slots.is_done(run.first.wrapping_add(positions).wrapping_sub(1), other)?;
             return if own == heard { Ok(true) } else { Err(unlike()) };
         }
-        if run.lent() != 0 && own == heard && !run.read_on(slots, other, self.room(data)?)? {
+        if run.lent() != 0 && own == heard && !self.take_lent(run, slots, data)? {
             return Ok(false);
         }
         match turn.checked_sub(1) {
@@ -180,6 +186,11 @@ impl<'m> Portions<'m> {
         }
     }
 
+    /// Returns the order in which the other's operand is reduced into this rank's.
+    fn order(&self) -> Order {
+        if self.task.rank == 0 { Order::IntoFirst } else { Order::FromFirst }
+    }
+
     /// Returns the block that is handed over.
     pub(super) fn handed_block<'b>(&self, data: &'b [u8]) -> Result<&'b [u8], Cause>
     where
@@ -225,8 +236,31 @@ impl Pair for Portions<'_> {
         publish(into.ok_or(Cause::Stale)?, block.get(part).ok_or(Cause::Stale)?, chunk.store)
     }
 
-    fn room<'b>(&self, data: &'b mut [u8]) -> Result<&'b mut [u8], Cause> {
-        self.block_mut(self.other(), data)
+    fn take_lent(
+        &self,
+        run: &mut ChunkRun,
+        slots: &mut ControlSlots<'_>,
+        data: &mut [u8],
+    ) -> Result<bool, Stopped> {
+        let (other, element) = (self.other(), self.element_bytes());
+        let into = self.block_mut(other, data)?;
+        let len = into.len();
+        Ok(match (self.task.kernel, self.apart()) {
+            (None, _) => run.read_on(slots, other, into, element)?.end == len,
+            // The other's operand comes to where the result is to be.
+            (Some(kernel), Some(GivenBlocks { memory, .. })) => {
+                let part = run.read_on(slots, other, into, element)?;
+                let own = memory.get(part.clone()).ok_or(Cause::Stale)?;
+                kernel.run(into.get_mut(part.clone()).ok_or(Cause::Stale)?, own, self.order().reversed())?;
+                part.end == len
+            }
+            (Some(kernel), None) => {
+                let (chunk, part) = run.read_chunk(slots, other, len)?;
+                let theirs = chunk.get(..part.len()).ok_or(Cause::Stale)?;
+                kernel.run(into.get_mut(part.clone()).ok_or(Cause::Stale)?, theirs, self.order())?;
+                part.end == len
+            }
+        })
     }
 
     fn take(&self, part: Range<usize>, chunk: &[u8], data: &mut [u8]) -> Result<(), Cause> {
@@ -239,7 +273,7 @@ impl Pair for Portions<'_> {
         if let Some(GivenBlocks { memory, layout }) = self.apart() {
             copy(into, self.block(layout, rank, memory)?.get(part).ok_or(Cause::Stale)?)?;
         }
-        kernel.run(into, from, if rank == 0 { Order::IntoFirst } else { Order::FromFirst })
+        kernel.run(into, from, self.order())
     }
 
     fn end(&self, data: &mut [u8]) -> Result<(), Cause> {

@@ -7,6 +7,7 @@ use aldis_kernel::{ControlSlots, NotReady};
 use super::chunks::ChunkRun;
 use super::drive::serves;
 use super::{Contributions, NeighborExchange, Portions, Role, Stopped, Task};
+use crate::layout::Layout;
 use crate::select::{Call, slots};
 
 /// Bytes of the longest block that is written ahead: what is longer the other rank copies once,
@@ -24,6 +25,15 @@ pub(crate) enum StartedRole<'m> {
 }
 
 impl<'m> StartedRole<'m> {
+    /// Returns the role in a call whose data are one stretch.
+    #[inline]
+    pub(crate) fn of_stretch(call: &Call, task: Task) -> Self {
+        match slots::is_handed_over(call) {
+            true => Self::Blocks(Portions::new(call, task, Layout::Whole, None)),
+            false => Self::Stretch(task),
+        }
+    }
+
     /// Returns the role in a call that slots of this shape hold, or two ranks pass in chunks: in as
     /// many as there are, if it goes on while the ranks do other things. `None` if it is for
     /// messages, or more is to be asked.

@@ -3,6 +3,7 @@
 //! The sets of control slots of a rank: its own, and those of the ranks it is attached to.
 
 use core::fmt;
+use core::ops::Range;
 
 use aldis_hal::shared_control::{ControlSlotsShape, Note, Notice, OwnChunk, Progress, SharedControl};
 use aldis_hal::{Cause, PeerId};
@@ -127,6 +128,11 @@ impl Shm<'_> {
     fn reader(&mut self) -> Option<&mut (dyn PeerReader + 'static)> {
         self.pair_ways.reader.as_deref_mut()
     }
+
+    fn reader_and_set(&mut self, set: u32) -> Option<(&mut (dyn PeerReader + 'static), &mut Own)> {
+        let own = self.sets.get_mut(set as usize)?.as_mut()?;
+        self.pair_ways.reader.as_deref_mut().map(|reader| (reader, own))
+    }
 }
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -136,6 +142,10 @@ impl Shm<'_> {
     }
 
     fn reader(&mut self) -> Option<&mut dyn PeerReader> {
+        None
+    }
+
+    fn reader_and_set(&mut self, _set: u32) -> Option<(&mut dyn PeerReader, &mut Own)> {
         None
     }
 }
@@ -326,6 +336,13 @@ impl SharedControl for Shm<'_> {
 
     fn read(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<(), Cause> {
         self.reader().ok_or(Cause::Unsupported)?.fetch(peer, address, into)
+    }
+
+    fn read_chunk(&mut self, set: u32, position: u32, peer: PeerId, from: Range<u64>) -> Result<(), Cause> {
+        let (reader, own) = self.reader_and_set(set).ok_or(Cause::Unsupported)?;
+        let len = from.end.saturating_sub(from.start) as usize;
+        let chunk = own.fill(position).and_then(|chunk| chunk.get_mut(..len));
+        reader.fetch(peer, from.start, chunk.ok_or(Cause::Stale)?)
     }
 
     fn progress(&self, set: u32, peer: PeerId) -> Result<Progress, Cause> {

@@ -60,6 +60,29 @@ static void messages(void) {
     CHECK(status.MPI_SOURCE == MPI_PROC_NULL);
 }
 
+/* More than a control slot holds, to the first rank and the last: operands apart, at an odd address, and in place at the root. */
+static void long_reductions(MPI_Op op, unsigned expected) {
+    enum { MOST = 50000 };
+    static unsigned given[MOST + 1], result[MOST];
+    static const int counts[] = {2049, 4096, 5000, MOST};
+    for (int turn = 0; turn < 24; turn++) {
+        int count = counts[turn / 6], root = turn % 2 ? size - 1 : 0, form = turn / 2 % 3;
+        unsigned map = map_of(rank), *operand = form == 1 ? (unsigned *)((char *)given + 1) : given;
+        for (int i = 0; i < count; i++) memcpy((char *)operand + i * sizeof map, &map, sizeof map);
+        memset(result, 0, sizeof result);
+        if (form == 2 && rank == root) {
+            memcpy(result, given, count * sizeof map);
+            MPI_Reduce(MPI_IN_PLACE, result, count, MPI_UNSIGNED, op, root, MPI_COMM_WORLD);
+        } else {
+            MPI_Reduce(operand, result, count, MPI_UNSIGNED, op, root, MPI_COMM_WORLD);
+        }
+        unsigned last = rank == root ? expected : 0;
+        CHECK(result[0] == last && result[count / 2] == last && result[count - 1] == last);
+        CHECK(count == MOST || result[count] == 0);
+        CHECK(memcmp((char *)operand + (count - 1) * sizeof map, &map, sizeof map) == 0);
+    }
+}
+
 static void collectives(void) {
     int given[64], taken[64], sums = size * (size - 1) / 2, value = rank == 0 ? 42 : 0, sum, part = -1;
     double own = rank, most = -1;
@@ -121,6 +144,7 @@ static void collectives(void) {
     unsigned first = map_of(1), last = map_of(2);
     MPI_Reduce_local(&first, &last, 1, MPI_UNSIGNED, op);
     CHECK(last == composed(map_of(1), map_of(2)));
+    long_reductions(op, expected);
     MPI_Op_free(&op);
     char unaligned[2 * sizeof(int) + 1];
     memcpy(unaligned + 1, (int[]){7, 8}, 2 * sizeof(int));

@@ -22,6 +22,7 @@
 //! ([`try_transport_mut`](Endpoint::try_transport_mut)), and a slot of the table whose control
 //! slots another rank may still read is not free.
 
+use core::ops::Range;
 use core::sync::atomic::{Ordering, fence};
 
 use aldis_hal::shared_control::{ControlSlotsShape, Note, Notice, OwnChunk, Progress, is_earlier};
@@ -206,8 +207,33 @@ impl ControlSlots<'_> {
     pub fn read(&mut self, number: u32, rank: u32, address: u64, into: &mut [u8]) -> Result<(), Cause> {
         let peer = self.peer(rank)?;
         let read = self.control.read(peer, address, into);
+        self.check_lent(number, peer).and(read)
+    }
+
+    /// Reads what stands at these addresses like [`read`](Self::read), but into this rank's own
+    /// chunk at `position`, which no rank sees, and returns that chunk.
+    ///
+    /// # Errors
+    /// Those of [`read`](Self::read), and of [`fill`](Self::fill).
+    pub fn read_chunk(
+        &mut self,
+        number: u32,
+        rank: u32,
+        position: u32,
+        from: Range<u64>,
+    ) -> Result<&[u8], NotReady> {
+        self.fill(position)?;
+        let about = |cause| NotReady::For(cause, Some(rank));
+        let peer = self.peer(rank).map_err(about)?;
+        let read = self.control.read_chunk(self.set, position, peer, from);
+        self.check_lent(number, peer).and(read).map_err(about)?;
+        self.fill(position).map(|chunk| &*chunk.bytes)
+    }
+
+    /// Checks that a rank, which has lent its memory in a collective, has not finished that.
+    fn check_lent(&self, number: u32, peer: PeerId) -> Result<(), Cause> {
         let theirs = self.control.progress(self.set, peer)?;
-        if is_earlier(number, theirs.finished) { Err(Cause::Withdrawn) } else { read }
+        if is_earlier(number, theirs.finished) { Err(Cause::Withdrawn) } else { Ok(()) }
     }
 
     /// Checks that `rank` is done with all ranks' chunks up to and with `position`.

@@ -5,8 +5,11 @@ use core::time::Duration;
 
 use aldis_coll::comm::dup;
 use aldis_coll::layout::Block;
-use aldis_coll::op::Sum;
-use aldis_coll::{StartMode, allgatherv, allgatherv_from, alltoall, barrier, bcast, gather, reduce, scatter};
+use aldis_coll::op::{Reduce, Sum};
+use aldis_coll::{
+    StartMode, allgatherv, allgatherv_from, allreduce, alltoall, barrier, bcast, gather, reduce, reduce_from,
+    scatter,
+};
 use aldis_drivers::shm::{PairLengths, PeerReader};
 use aldis_kernel::hal::shared_control::{Note, Start};
 use aldis_kernel::hal::{Cause, Operation, PeerId};
@@ -15,6 +18,7 @@ use aldis_kernel::{Rank, Tag};
 use aldis_tests::own_memory::lend_between_pairs;
 use aldis_tests::thread_jobs::{Endpoint, run};
 
+use super::oracle::{Affine, Compose, noise};
 use super::waited::{CallCase, call_all, call_listed};
 
 /// Bytes from which on data are lent.
@@ -113,6 +117,117 @@ fn another_length_than_is_lent_is_found_and_the_next_call_is_in_step() {
     assert_eq!(causes, [[of(40_000), of(20_000)], [None; 2]]);
 }
 
+/// Three maps: no power of two of bytes holds whole elements.
+type Maps = [Affine; 3];
+
+impl Reduce<Maps> for Compose {
+    const COMMUTES: bool = false;
+
+    fn reduce(left: Maps, right: Maps) -> Maps {
+        [0, 1, 2].map(|at| Compose::reduce(left[at], right[at]))
+    }
+}
+
+fn maps(rank: u32, len: usize) -> Vec<Maps> {
+    let map = |at: usize| Affine { a: noise(1, rank, at) as u32, b: noise(2, rank, at) as u32 };
+    (0..len).map(|at| [3 * at, 3 * at + 1, 3 * at + 2].map(map)).collect()
+}
+
+/// Elements of 24 bytes: what stands in a slot, in chunks, what is lent, and several reads. Both
+/// roots, by an operand apart or in place, and calls that block or are waited for.
+#[test]
+fn an_operand_is_reduced_in_the_order_of_ranks_wherever_it_stands() {
+    for (len, is_long) in [(300, false), (400, false), (683, true), (2731, true), (9000, true)] {
+        let read = run(2, |endpoint| {
+            let read = lend(endpoint);
+            let (world, me) = (endpoint.world(), endpoint.world().rank().0);
+            let [first, second] = [maps(0, len), maps(1, len)];
+            let both = first.into_iter().zip(second);
+            let result: Vec<Maps> = both.map(|(first, second)| Compose::reduce(first, second)).collect();
+            for turn in 0..16_u32 {
+                let (root, is_apart) = (turn % 2, (turn >> (1 + me)) % 2 == 1);
+                let own = maps(me, len);
+                let mut data = if is_apart { maps(7, len) } else { own.clone() };
+                let (mut scratch, rank) = (maps(8, 1), Rank(root));
+                let call = match is_apart {
+                    true => reduce_from(Compose, &own, &mut data, &mut scratch, rank),
+                    false => reduce(Compose, &mut data, &mut scratch, rank),
+                };
+                let is_started = (turn >> 3) % 2 == 1 && (turn + me) % 2 == 1;
+                CallCase { is_started, root, len }.stretch(endpoint, &world, call).unwrap();
+                assert!(me != root || data == result, "{len} elements, root {root}, apart: {is_apart}");
+            }
+            read.load(Ordering::Relaxed)
+        });
+        let lent = if is_long { 8 * 24 * len as u64 } else { 0 };
+        assert_eq!(read, [lent, lent], "{len}");
+    }
+}
+
+#[test]
+fn an_operand_of_another_length_is_told_to_the_root_and_the_next_call_is_in_step() {
+    let causes = run(2, |endpoint| {
+        lend(endpoint);
+        let (world, me) = (endpoint.world(), endpoint.world().rank().0 as usize);
+        [4000, 3000, 500].map(|theirs| {
+            let (own, mut scratch) = (vec![1u64; [3500, theirs][me]], [0; 1]);
+            let mut data = own.clone();
+            let done = reduce_from(Sum, &own, &mut data, &mut scratch, Rank(0)).run(endpoint, &world);
+            let mut data = vec![me as u64; 5000];
+            reduce(Sum, &mut data, &mut scratch, Rank(1)).run(endpoint, &world).unwrap();
+            assert!(me == 0 || data.iter().all(|sum| *sum == 1));
+            done.err().map(|error| (error.cause, error.peer()))
+        })
+    });
+    let of = |theirs| Some((Cause::UnlikeLength { own: 28_000, theirs }, Some(Rank(1))));
+    assert_eq!(causes, [[of(32_000), of(24_000), of(4000)], [None; 3]]);
+}
+
+#[test]
+fn an_operand_that_does_not_fit_the_result_is_refused_and_one_of_a_persistent_call() {
+    run(1, |endpoint| {
+        let (world, own, mut data) = (endpoint.world(), [1u32; 4], [0; 5]);
+        let error = reduce_from(Sum, &own, &mut data, &mut [], Rank(0)).run(endpoint, &world).unwrap_err();
+        assert_eq!(error.cause, Cause::LengthMismatch { left: 16, right: 20 });
+        let data = &mut data[..4];
+        let made = endpoint.scope(|scope| {
+            reduce_from(Sum, &own, data, &mut [], Rank(0)).persistent(scope, &world).map(drop)
+        });
+        assert_eq!(made.unwrap_err().cause, Cause::Unsupported);
+        let (mut data, own) = ([0; 4], [3u32; 4]);
+        reduce_from(Sum, &own, &mut data, &mut [], Rank(0)).run(endpoint, &world).unwrap();
+        assert_eq!(data, own, "of a rank alone");
+    });
+}
+
+/// A root may read to where the result goes, or to a chunk.
+#[test]
+fn a_late_root_is_told_that_an_operand_was_withdrawn() {
+    for is_apart in [false, true] {
+        let causes = run(2, |endpoint| {
+            lend(endpoint);
+            let (world, me) = (endpoint.world(), endpoint.world().rank().0);
+            let (own, mut data, mut scratch) = (vec![1u64; 9000], vec![1u64; 9000], [0; 1]);
+            let cause = if me == 1 {
+                let call = reduce_from(Sum, &own, &mut data, &mut scratch, Rank(0));
+                let lent = call.run(&mut endpoint.within(Duration::from_millis(20)), &world);
+                endpoint.send(&world, &[0u8], Rank(0), Tag(1)).unwrap();
+                lent.map_err(|error| error.cause)
+            } else {
+                endpoint.recv(&world, &mut [0u8], Rank(1), Tag(1)).unwrap();
+                let call = match is_apart {
+                    true => reduce_from(Sum, &own, &mut data, &mut scratch, Rank(0)),
+                    false => reduce(Sum, &mut data, &mut scratch, Rank(0)),
+                };
+                call.run(endpoint, &world).map_err(|error| error.cause)
+            };
+            barrier().run(endpoint, &world).unwrap();
+            cause
+        });
+        assert_eq!(causes, [Err(Cause::Withdrawn), Err(Cause::TimedOut)]);
+    }
+}
+
 /// A root whose deadline is over takes its memory back: who comes late learns of it, and has no
 /// bytes that it takes for the root's.
 #[test]
@@ -140,13 +255,13 @@ fn a_late_rank_is_told_that_the_lender_has_withdrawn() {
 
 /// A note as no rank of this program writes it: nothing is read, and nothing taken for a number.
 #[test]
-fn what_is_lent_to_be_reduced_is_refused() {
+fn what_is_lent_to_be_reduced_by_all_is_refused() {
     let causes = run(2, |endpoint| {
         let read = lend(endpoint);
         let (world, me) = (endpoint.world(), endpoint.world().rank().0);
         let mut data = vec![5u64; 5000];
         if me == 1 {
-            let (operation, bytes) = (Operation::Reduce as u32 as u8, 40_000 | 1 << 47);
+            let (operation, bytes) = (Operation::Allreduce as u32 as u8, 40_000 | 1 << 47);
             let mut slots = endpoint.control_slots(&world).unwrap();
             let number = slots.begin();
             let start = Start { position: 0, address: data.as_ptr().addr() as u64 };
@@ -154,7 +269,7 @@ fn what_is_lent_to_be_reduced_is_refused() {
             slots.finish(number);
             return Ok(());
         }
-        let done = reduce(Sum, &mut data, &mut [0; 5000], Rank(0)).run(endpoint, &world);
+        let done = allreduce(Sum, &mut data, &mut [0; 5000]).run(endpoint, &world);
         assert_eq!(read.load(Ordering::Relaxed), 0);
         done.map_err(|error| error.cause)
     });

@@ -36,7 +36,7 @@ impl CallCase {
         }
     }
 
-    fn stretch<T: Transport, P: Platform>(
+    pub(super) fn stretch<T: Transport, P: Platform>(
         self,
         endpoint: &mut Endpoint<'_, T, P>,
         comm: &Comm,

@@ -4,9 +4,12 @@
 
 use core::ffi::c_int;
 
-use aldis_coll::dyn_op::{DynReduction, reduce_by, reduce_scatter_block_by, reduce_scatter_by};
+use aldis_coll::dyn_op::{
+    DynReduction, reduce_by, reduce_by_from, reduce_scatter_block_by, reduce_scatter_by,
+};
 use aldis_coll::layout::Block;
 use aldis_coll::op::Kernel;
+use aldis_coll::shared::SLOT_BYTES;
 use aldis_coll::{InputBlocks, StartMode, inter};
 use aldis_hal::Operation;
 use aldis_kernel::{Comm, Rank};
@@ -237,6 +240,29 @@ impl ReductionPiece {
         engine::with(|engine| Ok(reduce_by(what, data, scratch).run(engine.endpoint(), &comm)?))
     }
 
+    /// Returns true if what this rank gives is worth leaving where it is: more than a control slot
+    /// holds. Fewer bytes are copied sooner than it is asked where they stand.
+    fn leaves_operand(&self) -> bool {
+        let is_long = |given: Region| given.len() as u64 > SLOT_BYTES && is_aligned(given, &self.what.kernel);
+        self.given.is_some_and(is_long)
+    }
+
+    /// Carries it out like [`run`](Self::run), but leaves what this rank gives where it is.
+    fn run_apart(self) -> Result<(), CallFault> {
+        let Self { comm, what, given, result } = self;
+        let len = given.map_or(0, Region::len);
+        let (mut scratch, mut own) = (Spare::new(len)?, Spare::new(if result.is_some() { 0 } else { len })?);
+        let data = match result {
+            // SAFETY: the program leaves it alone until the call is over; what is given is apart.
+            Some(result) => unsafe { result.bytes() },
+            None => own.bytes(),
+        };
+        // SAFETY: the program leaves it as it is until the call is over.
+        let operand = given.map_or(&[][..], |given| unsafe { given.shown() });
+        let call = reduce_by_from(what, operand, data, scratch.bytes());
+        engine::with(|engine| Ok(call.run(engine.endpoint(), &comm)?))
+    }
+
     /// Starts it on the communicator with this handle, for a request of the program's.
     fn start(self, on: Handle, request: Ptr<Handle>) -> Result<(), CallFault> {
         let Self { comm, what, given, result } = self;
@@ -289,12 +315,38 @@ pub(super) unsafe fn try_reduce(
     if let CallForm::Nonblocking(_) = form {
         reduction.check(operation, root)?;
     }
+    if let (CallForm::Blocking, Operation::Reduce) = (form, operation)
+        && reduction.count >= MANY_ELEMENTS
+    {
+        // SAFETY: the caller's promise.
+        return unsafe { try_long_reduce(reduction, root) };
+    }
     // SAFETY: the caller's promise.
     let piece = unsafe { reduction.piece(operation, root) }?;
     let Some(piece) = piece else { return Ok(false) };
     match form {
         CallForm::Blocking => piece.run()?,
         CallForm::Nonblocking(request) => piece.start(reduction.comm, request)?,
+    }
+    Ok(true)
+}
+
+/// Elements that may be more bytes than a control slot holds.
+const MANY_ELEMENTS: i64 = SLOT_BYTES as i64 / 32;
+
+/// Carries out a reduction to one rank like [`try_reduce`], out of the way of short ones.
+///
+/// # Safety
+/// As for [`ProgramData::new`].
+#[inline(never)]
+unsafe fn try_long_reduce(reduction: Reduction, root: Option<c_int>) -> Result<bool, CallFault> {
+    // SAFETY: the caller's promise.
+    let piece = unsafe { reduction.piece(Operation::Reduce, root) }?;
+    let Some(piece) = piece else { return Ok(false) };
+    if piece.leaves_operand() {
+        piece.run_apart()?
+    } else {
+        piece.run()?
     }
     Ok(true)
 }
