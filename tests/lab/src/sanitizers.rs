@@ -46,7 +46,8 @@ const DRIVERS: Tests = Tests {
     filters: &["shm::", "direct::"],
 };
 
-/// Memory in the hands of a transport, looked at where it is, and in pieces: in one thread.
+/// Memory in the hands of a transport, looked at where it is, and in pieces: in one thread. Other
+/// tests of the kernel are not built with `--cfg sanitized`.
 const KERNEL: Tests = Tests {
     package: "aldis-kernel",
     options: &["--test", "kernel", "--no-default-features", "--features", "aldis-kernel/default"],
@@ -108,7 +109,7 @@ impl Sanitizer {
         // The library's functions have another notion of what is instrumented; they are called as
         // ever.
         let other = if self == Self::Thread { " -Cunsafe-allow-abi-mismatch=sanitizer" } else { "" };
-        format!("-Zsanitizer={}{other}", self.name())
+        format!("-Zsanitizer={}{other} --cfg sanitized", self.name())
     }
 }
 
