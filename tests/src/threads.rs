@@ -14,6 +14,7 @@ use aldis_drivers::{Loopback, Shm};
 use aldis_hal::{Activity, Cost, Epoch, Instant, PeerId, Platform, Transport};
 use aldis_kernel::{Composite, Config, Endpoint, Memory};
 use aldis_linux::cores::{self, CoreMeeting};
+use aldis_sys::clock::sleep;
 use nix::time::{ClockId, clock_gettime};
 
 use crate::storage::{Room, Store, boxed};
@@ -31,9 +32,14 @@ pub const EPOCH: Epoch = Epoch(1);
 /// Bytes of a loopback frame, and how many there are.
 const FRAME_BYTES: u32 = 256;
 const FRAMES: usize = 6;
-/// Time on a core that a rank may use for its part: many times what any of them needs. While it
-/// waits it yields, so that the others of its job have had as much by then.
+/// Time on a core and asleep that a rank may use for its part: many times what any of them needs.
+/// While it waits it gives its core away, so that the others of its job have had as much by then.
 pub const HANG: Duration = Duration::from_secs(20);
+
+/// Idle turns in which a rank gives its core away, before it sleeps for so long at a time: mostly
+/// there are more ranks than cores, and those that wait would have all that the others need.
+const YIELDS: u32 = 8;
+const NAP: Duration = Duration::from_micros(20);
 
 /// The host's clock, and its scheduler to rest with.
 #[derive(Debug)]
@@ -41,6 +47,7 @@ pub struct Host<'w> {
     me: u32,
     start: Clock,
     used: Duration,
+    naps: Cell<u32>,
     watch: &'w Watch,
     activity: Cell<Activity>,
 }
@@ -48,12 +55,20 @@ pub struct Host<'w> {
 impl<'w> Host<'w> {
     /// The platform of rank `me`, made on the thread that it is for.
     pub fn new(me: u32, watch: &'w Watch) -> Self {
-        Self { me, start: Clock::now(), used: used(), watch, activity: Cell::default() }
+        let naps = Cell::default();
+        Self { me, start: Clock::now(), used: used(), naps, watch, activity: Cell::default() }
     }
 
-    fn look(&self, idle: u32) {
-        let spent = || used().saturating_sub(self.used);
+    fn rest(&self, idle: u32) {
+        // What it has slept counts as what it meant to: however late a busy machine wakes it.
+        let spent = || used().saturating_sub(self.used) + NAP * self.naps.get();
         self.watch.look(self.me, idle, &self.activity.get(), spent);
+        if idle < YIELDS {
+            thread::yield_now();
+        } else {
+            self.naps.set(self.naps.get() + 1);
+            sleep(NAP);
+        }
     }
 }
 
@@ -68,8 +83,7 @@ impl Platform for Host<'_> {
         Instant(self.start.elapsed().as_nanos() as u64)
     }
     fn relax(&mut self, idle: u32) {
-        self.look(idle);
-        if idle > 32 { thread::yield_now() } else { core::hint::spin_loop() }
+        self.rest(idle);
     }
     fn entropy(&mut self) -> u64 {
         1
@@ -168,11 +182,7 @@ pub fn serve<'s, T: Transport, R>(
     body: impl FnOnce(&mut Endpoint<'s, T, Host<'_>>) -> Result<R, String>,
 ) -> Result<R, String> {
     let host = Host::new(endpoint.world().rank().0, watch);
-    let rest = |idle| {
-        host.look(idle);
-        thread::yield_now();
-    };
-    watch.run(endpoint, rest, body)
+    watch.run(endpoint, |idle| host.rest(idle), body)
 }
 
 /// Runs `body` on a job of one rank that has nothing but itself.
