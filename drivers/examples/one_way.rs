@@ -139,7 +139,7 @@ fn main() {
     }
     let barrier = Barrier::new(2);
     let run = |rank: u32| {
-        let mut lanes = [Lane::EMPTY; 2];
+        let mut lanes = [const { Lane::EMPTY }; GEOMETRY.lane_entries()];
         let mut transport =
             Shm::new(identity(rank), region(inboxes[rank as usize]), &mut lanes, Cost::default()).unwrap();
         let peer = 1 - rank;

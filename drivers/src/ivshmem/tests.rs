@@ -122,7 +122,7 @@ fn boot(memory: NonNull<u8>, rank: u32) -> (SharedMemory, Shm<'static>) {
     // SAFETY: its owner's, formatted before it is announced.
     let inbox = unsafe { shared.inbox(&GEOMETRY, PeerId(rank)) }.unwrap();
     format(&inbox, GEOMETRY, identity).unwrap();
-    let lanes = Box::leak(Box::new([const { Lane::EMPTY }; 3]));
+    let lanes = Box::leak(Box::new([const { Lane::EMPTY }; GEOMETRY.lane_entries()]));
     let transport = Shm::new(identity, inbox, lanes, Cost::default()).unwrap();
     shared.announce(&identity, &[rank as u8; 5]).unwrap();
     (shared, transport)

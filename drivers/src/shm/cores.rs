@@ -68,9 +68,9 @@ impl<'m> Cores<'m> {
         inboxes.saturating_add(LINE_BYTES as usize - 1)
     }
 
-    /// Lanes of all cores together.
+    /// Entries of the tables of lanes of all cores together.
     pub const fn lanes(geometry: &Geometry) -> usize {
-        (geometry.peers as usize).saturating_mul(geometry.peers as usize)
+        (geometry.peers as usize).saturating_mul(geometry.lane_entries())
     }
 
     /// Lays out an inbox for each of the geometry's ranks in `memory`, which each is written by all
@@ -93,7 +93,7 @@ impl<'m> Cores<'m> {
         let whole = skip.checked_add(len).and_then(|end| memory.get_mut(skip..end));
         let whole = whole.ok_or(Cause::TooBig { len: len as u64, max })?;
         let start = NonNull::from(whole).cast();
-        let lanes = lanes.chunks_exact_mut(geometry.peers as usize);
+        let lanes = lanes.chunks_exact_mut(geometry.lane_entries());
         let mates = |_, _| true;
         let cores = Self { start, geometry, epoch, cost, lanes, next: 0, mates, memory: PhantomData };
         for owner in 0..geometry.peers {
@@ -242,7 +242,7 @@ mod tests {
             CoresSetup { geometry: GEOMETRY, epoch: Epoch(1), cost: COST },
         )
         .unwrap_err();
-        assert_eq!(few, Cause::TooSmall { what: Resource::Peers, need: 9, have: 8 });
+        assert_eq!(few, Cause::TooSmall { what: Resource::Peers, need: 27, have: 26 });
         let none = Cores::new(
             &mut memory,
             &mut lanes,

@@ -56,12 +56,19 @@ impl Cursor {
     /// Goes on to the message after the next.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(super) const fn advance(&mut self, home: bool) {
+        self.advance_from(*self, home);
+    }
+
+    /// Goes on to the message after the next of a copy of this cursor: only what changes is stored,
+    /// and nothing is read again.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    pub(super) const fn advance_from(&mut self, copy: Self, home: bool) {
         if PING_PONG_SLOTS != 0 && home {
-            self.at = self.size.wrapping_add(self.home as u16 & 1);
-            self.home = self.home.wrapping_add(1);
+            self.at = copy.size.wrapping_add(copy.home as u16 & 1);
+            self.home = copy.home.wrapping_add(1);
         } else {
-            self.at = self.ring as u16 & self.size.wrapping_sub(1);
-            self.ring = self.ring.wrapping_add(1);
+            self.at = copy.ring as u16 & copy.size.wrapping_sub(1);
+            self.ring = copy.ring.wrapping_add(1);
         }
     }
 }

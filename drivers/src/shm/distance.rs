@@ -78,20 +78,16 @@ struct Samples {
     estimate: Estimate,
     /// Loads in a row that spoke against it.
     against: u8,
-    /// True if the last message in a block came in one of those that this rank writes, so that its
-    /// lines are here.
-    is_warm: bool,
     /// Messages elsewhere of which was asked how they are to be stored.
     asked: u8,
-    /// The credit and the probe as last seen.
-    credit: u32,
-    probe: u32,
+    /// The credit and the probe as last seen, modulo 2^16.
+    credit: u16,
+    probe: u16,
 }
 
 impl Samples {
     /// Nothing is known. All-zero.
-    const UNKNOWN: Self =
-        Self { estimate: Estimate::Unknown, against: 0, is_warm: false, asked: 0, credit: 0, probe: 0 };
+    const UNKNOWN: Self = Self { estimate: Estimate::Unknown, against: 0, asked: 0, credit: 0, probe: 0 };
 
     /// The distance given instead of a measured one.
     fn given(distance: Distance) -> Self {
@@ -111,9 +107,8 @@ impl Samples {
     /// for a short one whose lines are here, since the block is held for an answer, or an answer
     /// has come in it.
     #[inline(always)]
-    fn store_of_block(&self, len: usize, is_held: bool, far: Store) -> Store {
-        let is_warm = (is_held || self.is_warm) && len < WARM_BYTES_MAX;
-        if is_warm { Store::Plain } else { self.store(far) }
+    fn store_of_block(&self, len: usize, is_warm: bool, far: Store) -> Store {
+        if is_warm && len < WARM_BYTES_MAX { Store::Plain } else { self.store(far) }
     }
 
     /// Returns the stores by which long messages are written for the peer, of which `far` are those
@@ -141,8 +136,9 @@ impl Samples {
 
     /// Looks at a line of the peer's: it says something if the peer has written it since it was
     /// last `seen`, so that it has to come from there. Returns the word.
-    fn look(&mut self, word: &Word, seen: u32, gauge: &Gauge) -> u32 {
+    fn look(&mut self, word: &Word, seen: u16, gauge: &Gauge) -> u16 {
         let (value, ticks) = timed_load(word);
+        let value = value as u16;
         if value != seen {
             self.record(ticks.saturating_sub(gauge.own_ticks()));
         }
@@ -180,24 +176,15 @@ impl LaneDistance {
 
     /// See [`Samples::store_of_block`].
     #[inline(always)]
-    pub(super) fn store_of_block(&self, len: usize, is_held: bool, gauge: &Gauge) -> Store {
+    pub(super) fn store_of_block(&self, len: usize, is_warm: bool, gauge: &Gauge) -> Store {
         let far = gauge.far_store();
-        self.0.first().map_or(Store::Plain, |samples| samples.store_of_block(len, is_held, far))
+        self.0.first().map_or(Store::Plain, |samples| samples.store_of_block(len, is_warm, far))
     }
 
     /// See [`Samples::store`].
     #[inline(always)]
     pub(super) fn store(&self, gauge: &Gauge) -> Store {
         self.0.first().map_or(Store::Plain, |samples| samples.store(gauge.far_store()))
-    }
-
-    /// Records that an answer has come in a block that this rank writes, or that it has written
-    /// one.
-    #[inline(always)]
-    pub(super) fn set_warm(&mut self, is_warm: bool) {
-        if MEASURES && let Some(samples) = self.0.first_mut() {
-            samples.is_warm = is_warm;
-        }
     }
 
     /// Counts a message of which is asked how it is to be stored; true if the peer is to be looked

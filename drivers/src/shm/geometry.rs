@@ -251,6 +251,17 @@ impl Geometry {
         SHARES && self.lanes < self.peers.saturating_sub(1)
     }
 
+    /// Most pairs of a rank that have lanes, one in each direction, and one for all that have none.
+    pub(super) const ENDS_MAX: u32 = 2 * Self::LANES_MAX;
+
+    /// Entries of a rank's table of [`Lane`](super::Lane)s: one a rank, and two for each pair that
+    /// can have lanes at a time, and for those that have none. Where words have 32 bits each rank's
+    /// has all.
+    pub const fn lane_entries(&self) -> usize {
+        let pairs = if self.is_shared() { Self::ENDS_MAX } else { self.peers };
+        self.peers as usize + if SHARES { 2 * pairs as usize } else { 0 }
+    }
+
     /// Lanes that a rank has.
     pub(super) const fn lane_count(&self) -> u32 {
         if self.is_shared() { self.lanes } else { self.peers.saturating_sub(1) }

@@ -87,6 +87,13 @@ impl<O: Orders> Incoming<O> {
         Self { slots, credit, next, published: start, blocks, ..Self::CLOSED }
     }
 
+    /// Returns true if this end leads to a lane.
+    #[cfg(target_pointer_width = "64")]
+    #[cfg(not(loom))]
+    pub(super) const fn is_open(&self) -> bool {
+        self.next.size != 0
+    }
+
     /// The position of the next message: how many have been consumed. The head of a message that is
     /// sent the other way carries it.
     #[inline(always)]

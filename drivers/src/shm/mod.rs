@@ -43,6 +43,12 @@
 //! another. A sender that is killed while it writes costs the inbox a slot, and nobody waits for
 //! it. The lane of a peer that is lost stays with it, since that may write there still.
 //!
+//! A rank keeps a cache line of its own memory for each peer. The two ends of a pair's lanes are
+//! two more, of which there are as many as lanes that it grants and as many again for those that
+//! it is granted, however many peers there are: a pair has them from its first lane to its last. A
+//! rank that is granted a lane and has no ends left closes another, of a peer to which nothing has
+//! been sent for a while; if all are in use it goes on by the inbox.
+//!
 //! # Control slots
 //!
 //! What is in an inbox so far is for one reader and many writers; the sets behind it are the other
@@ -84,6 +90,8 @@ mod inbox;
 mod incoming;
 #[cfg(not(loom))]
 mod lane;
+#[cfg(not(loom))]
+mod lane_table;
 mod memory;
 mod outgoing;
 mod path;

@@ -344,7 +344,7 @@ impl<O: Orders> Claim<'_, O> {
     fn announce(self, head: SlotHead, taken: u32, alarm: &Alarm) {
         let end = self.end;
         // A copy: what is stored into the slot might change the end's, as far as a compiler knows.
-        let mut next = end.next;
+        let next = end.next;
         let (sequence, home) = (next.sequence(), USES_PING_PONG && (end.under_way() == 0 || !O::PATIENT));
         if home {
             (end.released, end.clear) = (end.taken, next.position());
@@ -358,8 +358,7 @@ impl<O: Orders> Claim<'_, O> {
             slot.set_head(head.before(home));
             slot.sequence.store(sequence, O::SEND);
         }
-        next.advance(home);
-        end.next = next;
+        end.next.advance_from(next, home);
         if USES_PING_PONG && !home {
             end.take_lines();
         }

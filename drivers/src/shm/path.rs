@@ -20,6 +20,10 @@
 //! it sent there; else the lane is in use, and the receiver may ask again. Nobody waits for any
 //! answer: without a lane there is the inbox.
 //!
+//! A sender closes a lane unasked too, where it has ends for no more of them and another lane is
+//! granted to it; the receiver then has it again. One that is asked for a lane which it has no ends
+//! for takes it over and closes it, with nothing in between.
+//!
 //! Why the lane can be given to another then: its sender has nothing in it. Nor does it read the
 //! blocks in which the receiver has answered: those that it knows to be consumed it has answered
 //! for, and as long as the receiver's own messages to it are under way the lane stays (a lane that
@@ -111,22 +115,18 @@ impl LaneStage {
 /// The way that messages to and from one peer take, where lanes are fewer than peers.
 #[cfg(target_pointer_width = "64")]
 pub(super) struct PeerPath {
-    /// The region of the peer's inbox; null where each peer has a lane, and while closed.
-    pub(super) region: *const u8,
     /// The end of the peer's shared inbox.
     pub(super) sender: InboxSender,
     /// The number of the next message from the peer in this rank's shared inbox.
     pub(super) expected: u32,
-    /// The round in which the peer's last message there was taken.
-    pub(super) round: u32,
+    /// The round in which the peer's last message there was taken, modulo 256: one that seems to
+    /// have had its turn has it in the next round.
+    pub(super) round: u8,
     /// Messages that have come there since a lane was last thought of.
     pub(super) came: u16,
     /// The place of the lane that the peer has here.
     pub(super) place: u8,
     pub(super) stage: LaneStage,
-    /// The position in the peer's lane when it was last found in use, and the number of the poll.
-    pub(super) position: u32,
-    pub(super) used_at: u32,
     /// The place, plus one, of a lane of the peer's that is granted and not taken over yet.
     pub(super) granted: u8,
     /// False until the peer's inbox has been looked at: before the first message to it.
@@ -139,23 +139,19 @@ pub(super) struct PeerPath {
 impl PeerPath {
     /// No way. All-zero.
     pub(super) const EMPTY: Self = Self {
-        region: core::ptr::null(),
         sender: InboxSender::EMPTY,
         expected: 0,
         round: 0,
         came: 0,
         place: 0,
         stage: LaneStage::None,
-        position: 0,
-        used_at: 0,
         granted: 0,
         is_met: false,
         epoch: Epoch(0),
     };
 
-    /// Lets go of all shared memory.
+    /// Goes no way any more.
     pub(super) fn close(&mut self) {
-        self.region = core::ptr::null();
         self.granted = 0;
         if matches!(self.stage, LaneStage::Granted | LaneStage::Open) {
             self.stage = LaneStage::Retired;
@@ -172,6 +168,6 @@ impl PeerPath {
     /// No way.
     pub(super) const EMPTY: Self = Self;
 
-    /// Lets go of all shared memory, of which there is none.
+    /// Goes no way any more.
     pub(super) fn close(&mut self) {}
 }

@@ -20,7 +20,7 @@ impl Shm<'_> {
     /// Returns the reason why nothing can be sent over a lane, whatever is waited for.
     #[cold]
     pub(super) fn unusable(&self, peer: PeerId) -> Cause {
-        match self.lanes.get(peer.index()).map(|lane| lane.state) {
+        match self.lanes.peer(peer.0).map(|peer| peer.state) {
             None | Some(LaneState::Vacant) => Cause::Unreachable,
             Some(_) => Cause::PeerDead,
         }
@@ -38,22 +38,23 @@ impl Shm<'_> {
                 return Ok(SendPath::Inbox);
             }
         }
-        let Some(lane) = self.lanes.get_mut(peer.index()).filter(|lane| lane.state == LaneState::Open) else {
+        let pair = self.lanes.pair_mut(peer.0).filter(|pair| pair.peer.state == LaneState::Open);
+        let Some(mut pair) = pair else {
             return Err(Refusal::Never(self.unusable(peer)));
         };
-        if lane.refresh(&self.gauge).is_err() {
-            lane.close(LaneState::Broken);
-            self.poll_set.remove(self.lanes, peer.0);
-            self.waiting.push(self.lanes, peer.0);
+        if pair.refresh(&self.gauge).is_err() {
+            self.close(peer.0, LaneState::Broken);
+            self.waiting.push(&mut self.lanes, peer.0);
             return Err(Refusal::Never(Cause::PeerDead));
         }
-        let short_of = match (lane.outgoing.has_slot(), !block || lane.outgoing.free_block().is_some()) {
+        let outgoing = &pair.ends.outgoing;
+        let short_of = match (outgoing.has_slot(), !block || outgoing.free_block().is_some()) {
             (true, true) => return Ok(SendPath::Lane),
             (false, _) => Again::NoSlot,
             (true, false) => Again::NoCredit,
         };
-        lane.wants_block = block;
-        self.waiting.push(self.lanes, peer.0);
+        pair.peer.wants_block = block;
+        self.waiting.push(&mut self.lanes, peer.0);
         Err(Refusal::Again(short_of))
     }
 
@@ -66,23 +67,22 @@ impl Shm<'_> {
             if events == budget {
                 break;
             }
-            let Some(index) = self.waiting.pop(self.lanes) else { break };
-            let Some(lane) = self.lanes.get_mut(index as usize) else { break };
-            if lane.state == LaneState::Open && lane.refresh(&self.gauge).is_err() {
-                lane.close(LaneState::Broken);
+            let Some(index) = self.waiting.pop(&mut self.lanes) else { break };
+            let Some(mut pair) = self.lanes.pair_mut(index) else { break };
+            let mut state = pair.peer.state;
+            if state == LaneState::Open && pair.refresh(&self.gauge).is_err() {
+                state = LaneState::Broken;
             }
-            let state = lane.state;
             match state {
                 LaneState::Broken => {
-                    lane.state = LaneState::Closed;
-                    self.poll_set.remove(self.lanes, index);
+                    self.close(index, LaneState::Closed);
                     sink.lost(PeerId(index), Cause::Malformed(Malformed::Credit));
                 }
-                LaneState::Open if lane.has_room() => sink.ready(PeerId(index)),
+                LaneState::Open if pair.has_room() => sink.ready(PeerId(index)),
                 #[cfg(target_pointer_width = "64")]
                 LaneState::Open if self.has_room_in_inbox(index) => sink.ready(PeerId(index)),
                 LaneState::Open => {
-                    self.waiting.push(self.lanes, index);
+                    self.waiting.push(&mut self.lanes, index);
                     continue;
                 }
                 LaneState::Vacant | LaneState::Closed => continue,
@@ -108,10 +108,13 @@ impl Shm<'_> {
 
     /// Ends a lane whose peer broke the protocol.
     pub(super) fn fail<S: Sink>(&mut self, index: u32, what: Malformed, sink: &mut S) {
-        self.poll_set.remove(self.lanes, index);
-        if let Some(lane) = self.lanes.get_mut(index as usize) {
-            lane.close(LaneState::Closed);
-        }
+        self.close(index, LaneState::Closed);
         sink.lost(PeerId(index), Cause::Malformed(what));
+    }
+
+    /// Lets go of a peer: polls its lane no more, nor keeps any of its memory.
+    pub(super) fn close(&mut self, index: u32, state: LaneState) {
+        self.poll_set.remove(&mut self.lanes, index);
+        self.lanes.close(index, state);
     }
 }

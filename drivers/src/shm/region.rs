@@ -14,7 +14,7 @@ use super::geometry::{Geometry, Identity, PING_PONG_SLOTS, SHARES, SLOT_BYTES, S
 use super::header::{self, InboxHeader};
 #[cfg(target_pointer_width = "64")]
 use super::inbox::{InboxControl, InboxPlace};
-use super::lane::Lane;
+use super::lane::LanePeer;
 use super::memory::{Credit, Slot};
 use super::ring::{Incoming, LanePlace, RingSender};
 use super::sleep::WAKES;
@@ -212,18 +212,30 @@ impl<'m> Inbox<'m> {
         Some(unsafe { Theirs::at(place) })
     }
 
-    /// A set of control slots in the inbox into which `lane` leads from here; `None` once that is
-    /// closed.
+    /// A set of control slots in the inbox of a peer; `None` once that is closed.
+    #[cfg(target_pointer_width = "64")]
     #[inline]
-    pub(super) fn their_set(&self, lane: &Lane, set: u32) -> Option<Theirs> {
-        if lane.sets.is_null() {
+    pub(super) fn their_set(&self, peer: &LanePeer, set: u32) -> Option<Theirs> {
+        if peer.sets.is_null() {
             return None;
         }
-        let place = self.set(lane.sets, set)?;
-        // SAFETY: an open lane leads to the sets of an inbox of this one's geometry, in a region
+        let place = self.set(peer.sets, set)?;
+        // SAFETY: an open peer leads to the sets of an inbox of this one's geometry, in a region
         // that was found long enough when it was attached; `Region::new`'s caller vouched for its
-        // memory and its users for as long as the lane is open.
+        // memory and its users for as long as the peer is open.
         Some(unsafe { Theirs::at(place) })
+    }
+
+    /// A set of control slots in the inbox of a peer, of which there are none.
+    #[cfg(not(target_pointer_width = "64"))]
+    pub(super) fn their_set(&self, _: &LanePeer, _: u32) -> Option<Theirs> {
+        None
+    }
+
+    /// The word by which an open peer says that it sleeps; none does.
+    #[cfg(not(target_pointer_width = "64"))]
+    pub(super) fn asleep_of(&self, _: &LanePeer) -> Option<&'m Word> {
+        None
     }
 
     /// Returns the place of a set in an inbox of this geometry whose first one is at `sets`.
@@ -251,6 +263,25 @@ impl<'m> Inbox<'m> {
         self.region.start.as_ptr()
     }
 
+    /// The region of an open peer's inbox.
+    #[inline]
+    fn region_of(&self, peer: &LanePeer) -> Option<NonNull<u8>> {
+        let sets = NonNull::new(peer.sets.cast_mut())?;
+        NonNull::new(sets.as_ptr().wrapping_sub(self.geometry.sets_at() as usize))
+    }
+
+    fn parts_of(&self, peer: &LanePeer) -> Option<InboxParts> {
+        let start = self.region_of(peer)?;
+        Some(InboxParts { start, geometry: self.geometry })
+    }
+
+    /// The word by which an open peer says that it sleeps.
+    pub(super) fn asleep_of(&self, peer: &LanePeer) -> Option<&'m Word> {
+        let parts = self.parts_of(peer)?;
+        // SAFETY: as in `shared_at`; the region begins with its header, which is made of atomics.
+        Some(unsafe { &*parts.asleep() })
+    }
+
     /// The inbox of this region that all share.
     pub(super) fn shared(&self) -> InboxPlace<'m> {
         self.shared_at(self.region())
@@ -261,25 +292,26 @@ impl<'m> Inbox<'m> {
         let control = region.wrapping_add(Geometry::SHARED_AT).cast::<InboxControl>();
         let labels = region.wrapping_add(Geometry::SHARED_SLOTS_AT);
         // SAFETY: callers have a region of this geometry, which has a shared inbox, that was found
-        // long enough and is mapped during `'m` (of a peer: as long as the lane is open, which is
+        // long enough and is mapped during `'m` (of a peer: as long as it is open, which is
         // where its address comes from). It is made of atomics, and its users keep the protocol.
         unsafe { InboxPlace::new(&*control, labels, self.geometry.shared_stride()) }
     }
 
-    /// The inbox that all share of an open lane's peer.
-    pub(super) fn shared_of(&self, lane: &Lane) -> Option<InboxPlace<'m>> {
-        if lane.path.region.is_null() { None } else { Some(self.shared_at(lane.path.region)) }
+    /// The inbox that all share of an open peer, where there is one.
+    pub(super) fn shared_of(&self, peer: &LanePeer) -> Option<InboxPlace<'m>> {
+        let region = self.region_of(peer).filter(|_| self.geometry.is_shared())?;
+        Some(self.shared_at(region.as_ptr()))
     }
 
-    /// Looks if the inbox that all share of an open lane's peer is what it was taken for, and that
+    /// Looks if the inbox that all share of an open peer is what it was taken for, and that
     /// peer's.
     ///
     /// # Errors
     /// [`Cause::BadRegion`] if it is another's, or none; [`Cause::Incompatible`] for another
     /// geometry or another first position, and as [`open`](Self::open).
     #[cold]
-    pub(super) fn check_theirs(&self, lane: &Lane, identity: Identity) -> Result<(), Cause> {
-        let start = NonNull::new(lane.path.region.cast_mut()).ok_or(Cause::BadRegion)?;
+    pub(super) fn check_theirs(&self, peer: &LanePeer, identity: Identity) -> Result<(), Cause> {
+        let start = self.region_of(peer).ok_or(Cause::BadRegion)?;
         // As long as `assume` has found it.
         let theirs = Self::open(Region {
             start,
@@ -306,10 +338,11 @@ impl<'m> Inbox<'m> {
         Some(Departures::new(entries))
     }
 
-    /// The end of this inbox of a sender without a lane.
-    pub(super) fn shut(&self) -> RingSender {
-        // SAFETY: as in `outgoing`; the region begins with its header.
-        unsafe { RingSender::shut(self.memory().asleep()) }
+    /// The sending end towards an open peer, without a lane.
+    pub(super) fn shut_of(&self, peer: &LanePeer) -> Option<RingSender> {
+        let parts = self.parts_of(peer)?;
+        // SAFETY: as in `shared_at`; the region begins with its header.
+        Some(unsafe { RingSender::shut(parts.asleep()) })
     }
 
     /// Makes a lane of this rank's fresh, and returns its receiving end. No rank sends in it.
@@ -324,12 +357,8 @@ impl<'m> Inbox<'m> {
     }
 
     /// The sending end of a fresh lane of a peer's; `None` if there are fewer.
-    pub(super) fn granted_lane(&self, lane: &Lane, place: u32) -> Option<RingSender> {
-        let start = NonNull::new(lane.path.region.cast_mut())?;
-        if place >= self.geometry.lane_count() {
-            return None;
-        }
-        let memory = InboxParts { start, geometry: self.geometry };
+    pub(super) fn granted_lane(&self, peer: &LanePeer, place: u32) -> Option<RingSender> {
+        let memory = self.parts_of(peer).filter(|_| place < self.geometry.lane_count())?;
         // SAFETY: as in `shared_at`, and the geometry has this lane.
         Some(unsafe { RingSender::open(memory.lane(place, self.start)) })
     }

@@ -37,8 +37,7 @@ impl Shm<'_> {
         let found = if number == self.inbox.identity.owner {
             self.inbox.read_set(set)
         } else {
-            let lane = self.lanes.get(peer.index());
-            lane.and_then(|lane| self.inbox.their_set(lane, set))
+            self.lanes.peer(peer.0).and_then(|peer| self.inbox.their_set(peer, set))
         };
         found.ok_or_else(|| self.unusable(peer))
     }
@@ -58,8 +57,8 @@ impl Shm<'_> {
         unsafe { own.open(context, start, members) };
         self.rouse_readers();
         let own = self.own(set)?;
-        let mut others = self.lanes.iter().filter_map(|lane| self.inbox.their_set(lane, set));
-        if others.all(|theirs| theirs.agrees(own, is_new)) {
+        let others = || self.lanes.iter().filter_map(|peer| self.inbox.their_set(peer, set));
+        if others().all(|theirs| theirs.agrees(own, is_new)) {
             return Ok(());
         }
         self.own_mut(set).map(Own::refuse);
@@ -74,10 +73,10 @@ impl Shm<'_> {
     fn measure_distances(&mut self, number: u32) {
         for _ in 0..LANES_A_LOOK {
             let index = self.gauge.turn().wrapping_add(self.first);
-            let known = self.lanes.get_mut(index as usize).and_then(|lane| {
-                let theirs = self.inbox.their_set(lane, 0)?;
-                lane.distance.look_at_probe(theirs.probe(), &self.gauge);
-                lane.distance.known()
+            let known = self.lanes.peer_mut(index).and_then(|peer| {
+                let theirs = self.inbox.their_set(peer, 0)?;
+                peer.distance.look_at_probe(theirs.probe(), &self.gauge);
+                peer.distance.known()
             });
             if self.gauge.go_on(known, self.inbox.geometry.peers) {
                 break;
@@ -184,7 +183,7 @@ impl Shm<'_> {
     #[cold]
     #[inline(never)]
     fn rouse_all(&self) {
-        for asleep in self.lanes.iter().filter_map(|lane| lane.outgoing.asleep()) {
+        for asleep in self.lanes.iter().filter_map(|peer| self.inbox.asleep_of(peer)) {
             self.alarm.rouse_reader(asleep, self.inbox.identity.owner);
         }
     }
@@ -227,7 +226,7 @@ impl SharedControl for Shm<'_> {
     }
 
     fn reach(&self, peer: PeerId) -> Result<(), Cause> {
-        match self.lanes.get(peer.index()).map(|lane| lane.state) {
+        match self.lanes.peer(peer.0).map(|peer| peer.state) {
             Some(LaneState::Open) => Ok(()),
             _ => Err(self.unusable(peer)),
         }

@@ -12,17 +12,41 @@ use aldis_hal::{Again, Cause, PeerId, Post, Refusal, Sink};
 
 use super::geometry::{Geometry, Identity, SHORT_BYTES};
 use super::inbox::{About, INBOX_SLOTS, InboxPlace, InboxReceiver, InboxSender, SHARES_OF_SLOTS};
-use super::lane::{Lane, LaneState};
+use super::lane::{LanePair, LanePeer, LaneState};
 use super::memory::{SharedSpan, Short};
 use super::path::{GRANT_AFTER, LaneStage, PathRecord};
 use super::region::Inbox;
-use super::ring::{Incoming, RingSender};
+use super::ring::Incoming;
 use super::sleep::Alarm;
 use super::transport::{Shm, ShmSlot, SlotClaim, too_big};
+use crate::sync::{Word, light_fence};
 
 /// Polls that must bring nothing in a lane before it is asked for: long enough for the answer to an
 /// answer, short against a computation.
 const IDLE_POLLS_MIN: u32 = 256;
+
+/// The holder of one of this rank's lanes.
+#[derive(Clone, Copy)]
+struct LaneHolder {
+    /// The peer, by rank, plus one; zero for none.
+    peer: u32,
+    /// The position in the lane when it was last found in use, and the number of the poll.
+    position: u32,
+    used_at: u32,
+}
+
+impl LaneHolder {
+    const NONE: Self = Self { peer: 0, position: 0, used_at: 0 };
+
+    /// Returns true if the lane, which is at this position, has not moved since it was last found
+    /// in use, some polls ago; `now` is the number of polls so far.
+    fn is_idle(&mut self, position: u32, now: u32) -> bool {
+        if self.position != position {
+            (self.position, self.used_at) = (position, now);
+        }
+        now.wrapping_sub(self.used_at) >= IDLE_POLLS_MIN
+    }
+}
 
 /// The state of a rank that has fewer lanes than peers.
 pub(super) struct SharedInbox {
@@ -31,10 +55,10 @@ pub(super) struct SharedInbox {
     /// True if what stands in the inbox cannot be, and it cannot be said whose it is.
     is_broken: bool,
     receiver: InboxReceiver,
-    /// The number of the round in which each sender has its turn.
-    round: u32,
-    /// The peers, by rank, that have the lanes: plus one, or zero for none.
-    holders: [u32; Geometry::LANES_MAX as usize],
+    /// The number of the round in which each sender has its turn, modulo 256.
+    round: u8,
+    /// The peers that have the lanes.
+    holders: [LaneHolder; Geometry::LANES_MAX as usize],
     /// The lane that is asked for next.
     turn: u8,
     /// The polls so far.
@@ -50,7 +74,7 @@ pub(super) struct SharedInbox {
 
 impl SharedInbox {
     pub(super) fn new(own: &Inbox<'_>) -> Self {
-        let holders = [0; Geometry::LANES_MAX as usize];
+        let holders = [LaneHolder::NONE; Geometry::LANES_MAX as usize];
         let exists = own.geometry.is_shared();
         let receiver = InboxReceiver::NEW;
         let node = if own.identity.owner == PeerId(0) { own.region() } else { ptr::null() };
@@ -68,17 +92,12 @@ impl SharedInbox {
         }
     }
 
-    /// Accepts the inbox of a peer, by its number; returns where it is.
+    /// Accepts the inbox of a peer, by its number.
     ///
     /// # Errors
     /// [`Cause::Unreachable`] for this rank itself, [`Cause::Incompatible`] for an inbox whose
     /// lanes begin with another position, [`Cause::BadRegion`] once this rank's inbox is broken.
-    pub(super) fn meet(
-        &mut self,
-        own: &Inbox<'_>,
-        theirs: &Inbox<'_>,
-        number: PeerId,
-    ) -> Result<*const u8, Cause> {
+    pub(super) fn meet(&mut self, own: &Inbox<'_>, theirs: &Inbox<'_>, number: PeerId) -> Result<(), Cause> {
         if number == own.identity.owner {
             return Err(Cause::Unreachable);
         }
@@ -91,7 +110,7 @@ impl SharedInbox {
         if number == PeerId(0) {
             self.node = theirs.region();
         }
-        Ok(theirs.region())
+        Ok(())
     }
 }
 
@@ -100,8 +119,8 @@ pub(super) struct InboxClaim<'a> {
     sender: &'a mut InboxSender,
     inbox: InboxPlace<'a>,
     slot: u32,
-    /// The end of the peer's lanes, which knows if the peer sleeps.
-    outgoing: &'a RingSender,
+    /// The word by which the peer tells that it sleeps.
+    asleep: &'a Word,
 }
 
 impl InboxClaim<'_> {
@@ -112,63 +131,36 @@ impl InboxClaim<'_> {
     /// Sends what stands in the slot.
     pub(super) fn send(self, about: About, alarm: Alarm) {
         self.sender.send(&self.inbox, self.slot, about);
-        self.outgoing.rouse(alarm);
+        light_fence(true);
+        alarm.rouse(self.asleep);
     }
 }
 
-impl Lane {
+impl LanePeer {
     /// Claims a slot of the peer's inbox.
     fn claim_in_inbox<'a>(&'a mut self, own: &'a Inbox<'_>) -> Option<InboxClaim<'a>> {
-        let inbox = own.shared_of(self)?;
+        let (inbox, asleep) = (own.shared_of(self)?, own.asleep_of(self)?);
         let slot = self.path.sender.claim(&inbox, own.identity.owner)?;
-        Some(InboxClaim { sender: &mut self.path.sender, inbox, slot, outgoing: &self.outgoing })
+        Some(InboxClaim { sender: &mut self.path.sender, inbox, slot, asleep })
     }
+}
 
-    /// Goes over to the lane that the peer has granted, if a slot is there for the record.
-    fn hand_over(&mut self, own: &Inbox<'_>, alarm: Alarm) {
-        let Some(place) = self.path.granted.checked_sub(1) else { return };
-        let Some(outgoing) = own.granted_lane(self, place.into()) else { return };
-        let Some(claim) = self.claim_in_inbox(own) else { return };
-        claim.send(About::Record(PathRecord::HandOver(place)), alarm);
-        self.path.granted = 0;
-        self.incoming.let_go();
-        self.outgoing = outgoing;
-    }
-
+impl LanePair<'_> {
     /// Sends a record on the way that messages take; false if there is no room for it now.
     fn send_record(&mut self, own: &Inbox<'_>, record: PathRecord, alarm: Alarm) -> bool {
-        if !self.outgoing.is_open() {
-            let claim = self.claim_in_inbox(own);
+        if !self.ends.outgoing.is_open() {
+            let claim = self.peer.claim_in_inbox(own);
             return claim.map(|claim| claim.send(About::Record(record), alarm)).is_some();
         }
-        let consumed = self.incoming.consumed();
-        let claim = self.outgoing.claim();
+        let consumed = self.ends.incoming.consumed();
+        let claim = self.ends.outgoing.claim();
         claim.map(|claim| claim.send_record(record, consumed, &alarm)).is_some()
-    }
-
-    /// Closes the lane to the peer, if the peer has consumed all that was sent in it.
-    fn close_outgoing(&mut self, own: &Inbox<'_>, alarm: Alarm) {
-        if self.outgoing.refresh().is_err() || self.outgoing.under_way() != 0 {
-            return;
-        }
-        if self.send_record(own, PathRecord::Close, alarm) {
-            self.outgoing = self.outgoing.without_lane();
-        }
-    }
-
-    /// Returns true if nothing has come in the lane from the peer since it was last found in use,
-    /// some polls ago; `now` is the number of polls so far.
-    fn is_incoming_idle(&mut self, now: u32) -> bool {
-        let position = self.incoming.consumed();
-        if self.path.position != position {
-            (self.path.position, self.path.used_at) = (position, now);
-        }
-        self.path.stage.takes_lane() && now.wrapping_sub(self.path.used_at) >= IDLE_POLLS_MIN
     }
 
     /// Returns true if no message is under way in the lane to the peer.
     fn is_outgoing_idle(&mut self) -> bool {
-        !self.outgoing.is_open() || self.outgoing.refresh().is_ok() && self.outgoing.under_way() == 0
+        let outgoing = &mut self.ends.outgoing;
+        !outgoing.is_open() || outgoing.refresh().is_ok() && outgoing.under_way() == 0
     }
 }
 
@@ -195,7 +187,7 @@ impl Shm<'_> {
     /// formatted; [`Cause::Incompatible`] for another geometry or version.
     #[inline]
     pub(super) fn make_contact(&mut self, peer: PeerId) -> Result<(), Cause> {
-        let Some(lane) = self.lanes.get_mut(peer.index()) else { return Ok(()) };
+        let Some(lane) = self.lanes.peer_mut(peer.0) else { return Ok(()) };
         if lane.path.is_met || lane.state != LaneState::Open {
             return Ok(());
         }
@@ -209,22 +201,22 @@ impl Shm<'_> {
     /// Returns true if what is sent to this peer goes by its inbox now. A lane that has been
     /// granted is taken over first.
     pub(super) fn goes_by_inbox(&mut self, peer: PeerId) -> bool {
-        let Some(lane) = self.lanes.get_mut(peer.index()) else { return false };
-        if !self.shared.exists || lane.state != LaneState::Open || lane.outgoing.is_open() {
+        let Some(LanePair { peer: lane, ends }) = self.lanes.pair_mut(peer.0) else { return false };
+        if !self.shared.exists || lane.state != LaneState::Open || ends.outgoing.is_open() {
             return false;
         }
-        lane.hand_over(&self.inbox, self.alarm);
-        !lane.outgoing.is_open()
+        self.hand_over(peer.0);
+        !self.lanes.ends(peer.0).is_some_and(|ends| ends.outgoing.is_open())
     }
 
     /// Claims a slot of a peer's inbox, which stays claimed until it is used, or waits for one.
     fn await_slot(&mut self, peer: PeerId) -> Result<(), Refusal> {
-        let lane = self.lanes.get_mut(peer.index()).ok_or(Refusal::Never(Cause::Unreachable))?;
+        let lane = self.lanes.peer_mut(peer.0).ok_or(Refusal::Never(Cause::Unreachable))?;
         if lane.claim_in_inbox(&self.inbox).is_some() {
             return Ok(());
         }
         lane.wants_block = false;
-        self.waiting.push(self.lanes, peer.0);
+        self.waiting.push(&mut self.lanes, peer.0);
         Err(Refusal::Again(Again::NoSlot))
     }
 
@@ -238,7 +230,7 @@ impl Shm<'_> {
         if let Err(refusal) = self.await_slot(peer) {
             return refusal.into();
         }
-        let lane = self.lanes.get_mut(peer.index());
+        let lane = self.lanes.peer_mut(peer.0);
         let Some(claim) = lane.and_then(|lane| lane.claim_in_inbox(&self.inbox)) else {
             return Post::Again(Again::NoSlot);
         };
@@ -252,7 +244,7 @@ impl Shm<'_> {
     /// Reserves a slot of a peer's inbox for a message of at most as many bytes as a block has.
     pub(super) fn reserve_in_inbox(&mut self, peer: PeerId, len: usize) -> Result<ShmSlot<'_>, Refusal> {
         self.await_slot(peer)?;
-        let lane = self.lanes.get_mut(peer.index()).ok_or(Refusal::Never(Cause::Unreachable))?;
+        let lane = self.lanes.peer_mut(peer.0).ok_or(Refusal::Never(Cause::Unreachable))?;
         let store = lane.distance.store(&self.gauge);
         let Some(claim) = lane.claim_in_inbox(&self.inbox) else {
             return Err(Refusal::Again(Again::NoSlot));
@@ -266,11 +258,11 @@ impl Shm<'_> {
 
     /// Returns true if there is room for a message to a peer by its inbox.
     pub(super) fn has_room_in_inbox(&mut self, index: u32) -> bool {
-        let Some(lane) = self.lanes.get_mut(index as usize) else { return false };
-        let Some(inbox) = self.inbox.shared_of(lane).filter(|_| !lane.outgoing.is_open()) else {
+        let Some(LanePair { peer, ends }) = self.lanes.pair_mut(index) else { return false };
+        let Some(inbox) = self.inbox.shared_of(peer).filter(|_| !ends.outgoing.is_open()) else {
             return false;
         };
-        lane.path.sender.has_room(&inbox, self.inbox.identity.owner)
+        peer.path.sender.has_room(&inbox, self.inbox.identity.owner)
     }
 }
 
@@ -337,8 +329,8 @@ impl Shm<'_> {
                 }
             }
             if let Some(waiter) = self.shared.receiver.free(inbox, slot) {
-                let lane = self.lanes.get(waiter.0.wrapping_add(self.first) as usize);
-                if let Some(asleep) = lane.and_then(|lane| lane.outgoing.asleep()) {
+                let waiter = self.lanes.peer(waiter.0.wrapping_add(self.first));
+                if let Some(asleep) = waiter.and_then(|waiter| self.inbox.asleep_of(waiter)) {
                     self.alarm.rouse(asleep);
                 }
             }
@@ -360,7 +352,7 @@ impl Shm<'_> {
             return SlotFate::Broken;
         }
         let index = owner.0.wrapping_add(self.first);
-        let Some(lane) = self.lanes.get_mut(index as usize) else { return SlotFate::Broken };
+        let Some(lane) = self.lanes.peer_mut(index) else { return SlotFate::Broken };
         match lane.state {
             LaneState::Vacant => return SlotFate::Waits,
             // What it has sent before it was lost, or let go.
@@ -405,10 +397,10 @@ impl Shm<'_> {
     fn break_inbox(&mut self) {
         self.shared.is_broken = true;
         for index in 0..self.lanes.len() {
-            let Some(lane) = self.lanes.get_mut(index) else { break };
+            let Some(lane) = self.lanes.peer(index) else { break };
             if lane.state == LaneState::Open && lane.path.stage.takes_inbox() {
-                lane.close(LaneState::Broken);
-                self.waiting.push(self.lanes, index as u32);
+                self.close(index, LaneState::Broken);
+                self.waiting.push(&mut self.lanes, index);
             }
         }
     }
@@ -418,7 +410,7 @@ impl Shm<'_> {
 impl Shm<'_> {
     /// Returns true if a peer learns from the log of departures that this rank has left.
     pub(super) fn has_log(&self, peer: PeerId) -> bool {
-        let lane = self.lanes.get(peer.index());
+        let lane = self.lanes.peer(peer.0);
         self.shared.exists
             && !self.shared.node.is_null()
             && lane.is_some_and(|lane| lane.state == LaneState::Open)
@@ -449,7 +441,7 @@ impl Shm<'_> {
             }
             self.shared.departed += 1;
             // What it has published stays where it is, for those who still read it.
-            if self.lanes.get(index as usize).is_some_and(|lane| lane.state == LaneState::Open) {
+            if self.lanes.peer(index).is_some_and(|peer| peer.state == LaneState::Open) {
                 sink.lost(PeerId(index), Cause::PeerLeft);
                 events += 1;
             }
@@ -460,13 +452,12 @@ impl Shm<'_> {
     /// Returns true if anything that a rank has sent waits to be taken.
     #[cold]
     fn has_pending(&self, number: PeerId, index: u32) -> bool {
-        let Some(lane) = self.lanes.get(index as usize).filter(|lane| lane.state == LaneState::Open) else {
-            return false;
-        };
+        let open = self.lanes.peer(index).filter(|peer| peer.state == LaneState::Open);
+        let Some((peer, ends)) = open.zip(self.lanes.ends(index)) else { return false };
         let inbox = self.inbox.shared();
         let mut full = self.shared.receiver.look(&inbox);
         let in_inbox = !self.shared.is_broken && full.any(|slot| inbox.owner(slot) == Some(number));
-        in_inbox || lane.path.stage.takes_lane() && lane.incoming.is_there()
+        in_inbox || peer.path.stage.takes_lane() && ends.incoming.is_there()
     }
 }
 
@@ -478,12 +469,12 @@ impl Shm<'_> {
     /// [`Malformed::Credit`] for credit in its head that cannot be, [`Malformed::Control`] for a
     /// record that cannot be now.
     pub(super) fn take_record_of_lane(&mut self, index: u32) -> Result<bool, Malformed> {
-        let Some(lane) = self.lanes.get_mut(index as usize) else { return Ok(false) };
-        let Some((record, head)) = lane.incoming.record()? else { return Ok(false) };
-        lane.outgoing.take_credit(head)?;
-        lane.incoming.advance(head, None);
-        if lane.incoming.settle() {
-            lane.outgoing.rouse(self.alarm);
+        let Some(LanePair { ends, .. }) = self.lanes.pair_mut(index) else { return Ok(false) };
+        let Some((record, head)) = ends.incoming.record()? else { return Ok(false) };
+        ends.outgoing.take_credit(head)?;
+        ends.incoming.advance(head, None);
+        if ends.incoming.settle() {
+            ends.outgoing.rouse(self.alarm);
         }
         self.take_record(index, record, true)?;
         Ok(true)
@@ -494,77 +485,150 @@ impl Shm<'_> {
     /// # Errors
     /// [`Malformed::Control`] for one that cannot be now.
     fn take_record(&mut self, index: u32, record: PathRecord, by_lane: bool) -> Result<(), Malformed> {
-        let Some(lane) = self.lanes.get_mut(index as usize).filter(|_| self.shared.exists) else {
+        let Some(LanePair { peer, ends }) = self.lanes.pair_mut(index).filter(|_| self.shared.exists) else {
             return Err(Malformed::Control);
         };
         match record {
             PathRecord::Grant(place) => {
                 let is_known = u32::from(place) < self.inbox.geometry.lane_count();
-                if !is_known || lane.outgoing.is_open() || lane.path.granted != 0 {
+                if !is_known || ends.outgoing.is_open() || peer.path.granted != 0 {
                     return Err(Malformed::Control);
                 }
-                lane.path.granted = place + 1;
-                lane.hand_over(&self.inbox, self.alarm);
+                peer.path.granted = place + 1;
+                self.hand_over(index);
             }
             PathRecord::HandOver(place) => {
-                if by_lane || lane.path.stage != LaneStage::Granted || lane.path.place != place {
+                if by_lane || peer.path.stage != LaneStage::Granted || peer.path.place != place {
                     return Err(Malformed::Control);
                 }
-                lane.path.stage = LaneStage::Open;
-                (lane.path.position, lane.path.used_at) = (lane.incoming.consumed(), self.shared.polls);
-                self.poll_set.insert(self.lanes, index);
+                peer.path.stage = LaneStage::Open;
+                if let Some(holder) = self.shared.holders.get_mut(usize::from(place)) {
+                    (holder.position, holder.used_at) = (ends.incoming.consumed(), self.shared.polls);
+                }
+                self.poll_set.insert(&mut self.lanes, index);
             }
-            PathRecord::Ask if lane.outgoing.is_open() => lane.close_outgoing(&self.inbox, self.alarm),
-            PathRecord::Ask => lane.hand_over(&self.inbox, self.alarm),
+            PathRecord::Ask if ends.outgoing.is_open() => self.close_outgoing(index),
+            PathRecord::Ask => {
+                self.hand_over(index);
+                self.give_back(index);
+            }
             PathRecord::Close => {
                 if !by_lane {
                     return Err(Malformed::Control);
                 }
-                lane.incoming = Incoming::CLOSED;
-                lane.path.stage = LaneStage::Drained;
-                self.poll_set.remove(self.lanes, index);
+                ends.incoming = Incoming::CLOSED;
+                peer.path.stage = LaneStage::Drained;
+                self.poll_set.remove(&mut self.lanes, index);
+                self.lanes.free_unused(index);
             }
         }
         Ok(())
+    }
+
+    /// Goes over to the lane that a peer has granted, if there are a slot for the record and ends;
+    /// else messages to it stay in its inbox.
+    fn hand_over(&mut self, index: u32) {
+        let Some(peer) = self.lanes.peer_mut(index) else { return };
+        let Some(place) = peer.path.granted.checked_sub(1) else { return };
+        if peer.claim_in_inbox(&self.inbox).is_none() || !self.take_ends(index) {
+            return;
+        }
+        let Some(LanePair { peer, ends }) = self.lanes.pair_mut(index) else { return };
+        let Some(outgoing) = self.inbox.granted_lane(peer, place.into()) else { return };
+        let Some(claim) = peer.claim_in_inbox(&self.inbox) else { return };
+        claim.send(About::Record(PathRecord::HandOver(place)), self.alarm);
+        peer.path.granted = 0;
+        ends.incoming.let_go();
+        ends.outgoing = outgoing;
+    }
+
+    /// Gives a lane back that a peer has granted and this rank has no ends for: the peer has it
+    /// again, and nothing was sent in it.
+    fn give_back(&mut self, index: u32) {
+        let Some(LanePair { peer, ends }) = self.lanes.pair_mut(index) else { return };
+        let Some(place) = peer.path.granted.checked_sub(1) else { return };
+        let Some(mut outgoing) = self.inbox.granted_lane(peer, place.into()) else { return };
+        let Some(claim) = peer.claim_in_inbox(&self.inbox) else { return };
+        claim.send(About::Record(PathRecord::HandOver(place)), self.alarm);
+        peer.path.granted = 0;
+        if let Some(claim) = outgoing.claim() {
+            claim.send_record(PathRecord::Close, ends.incoming.consumed(), &self.alarm);
+        }
+    }
+
+    /// Closes the lane to a peer, if the peer has consumed all that was sent in it.
+    fn close_outgoing(&mut self, index: u32) {
+        let Some(mut pair) = self.lanes.pair_mut(index) else { return };
+        if !pair.is_outgoing_idle() || !pair.send_record(&self.inbox, PathRecord::Close, self.alarm) {
+            return;
+        }
+        pair.ends.outgoing = pair.ends.outgoing.without_lane();
+        self.lanes.free_unused(index);
+    }
+
+    /// Takes ends for a pair that may have none, if need be those of a peer to which nothing has
+    /// been sent for a while. False if there are none.
+    fn take_ends(&mut self, index: u32) -> bool {
+        if !self.lanes.has_ends(index)
+            && let Some(idle) = self.lanes.find_idle()
+        {
+            self.close_outgoing(idle);
+        }
+        let shut = self.lanes.peer(index).and_then(|peer| self.inbox.shut_of(peer));
+        shut.is_some_and(|shut| self.lanes.take_ends(index, shut))
     }
 
     /// Lets a peer have a lane, or asks for one that is idle.
     #[cold]
     #[inline(never)]
     fn offer_lane(&mut self, index: u32) {
-        let stage = |lane: &Lane| lane.path.stage;
-        if self.lanes.get(index as usize).map(stage) != Some(LaneStage::None) {
-            return;
+        match self.lanes.peer(index).map(|peer| peer.path.stage) {
+            Some(LaneStage::None) => {}
+            // It has closed the one it had, and talks again.
+            Some(LaneStage::Drained) if self.take_back(index) => {}
+            _ => return,
         }
         // One that cannot be sent to is not told of a lane either: its messages come as they did.
         if self.make_contact(PeerId(index)).is_err() {
             return;
         }
-        let Some(place) = self.free_lane() else { return self.ask_for_lane() };
+        let Some(place) = self.find_free_lane() else { return self.ask_for_lane() };
+        if !self.take_ends(index) {
+            return;
+        }
         let Some(incoming) = self.inbox.fresh_lane(place) else { return };
-        let Some(lane) = self.lanes.get_mut(index as usize) else { return };
-        if lane.send_record(&self.inbox, PathRecord::Grant(place as u8), self.alarm) {
-            (lane.incoming, lane.path.place, lane.path.stage) = (incoming, place as u8, LaneStage::Granted);
+        let Some(mut pair) = self.lanes.pair_mut(index) else { return };
+        if pair.send_record(&self.inbox, PathRecord::Grant(place as u8), self.alarm) {
+            let LanePair { peer, ends } = pair;
+            (ends.incoming, peer.path.place, peer.path.stage) = (incoming, place as u8, LaneStage::Granted);
             if let Some(holder) = self.shared.holders.get_mut(place as usize) {
-                *holder = index + 1;
+                *holder = LaneHolder { peer: index + 1, ..LaneHolder::NONE };
             }
         }
+        self.lanes.free_unused(index);
     }
 
     /// Finds a lane that no peer has.
-    fn free_lane(&mut self) -> Option<u32> {
-        let count = self.inbox.geometry.lane_count() as usize;
-        for (place, holder) in self.shared.holders.iter_mut().take(count).enumerate() {
-            let Some(index) = holder.checked_sub(1) else { return Some(place as u32) };
-            let Some(lane) = self.lanes.get_mut(index as usize) else { continue };
-            // Its holder may still read what was answered in the lane's blocks.
-            if lane.path.stage == LaneStage::Drained && lane.is_outgoing_idle() {
-                lane.path.stage = LaneStage::None;
-                *holder = 0;
-                return Some(place as u32);
-            }
+    fn find_free_lane(&mut self) -> Option<u32> {
+        (0..self.inbox.geometry.lane_count()).find(|place| {
+            let holder = self.shared.holders.get(*place as usize);
+            let holder = holder.and_then(|holder| holder.peer.checked_sub(1));
+            holder.is_none_or(|index| self.take_back(index))
+        })
+    }
+
+    /// Takes back the lane that a peer has closed. False if it has not, or may still read what was
+    /// answered in the lane's blocks.
+    fn take_back(&mut self, index: u32) -> bool {
+        let Some(mut pair) = self.lanes.pair_mut(index) else { return false };
+        if pair.peer.path.stage != LaneStage::Drained || !pair.is_outgoing_idle() {
+            return false;
         }
-        None
+        pair.peer.path.stage = LaneStage::None;
+        if let Some(holder) = self.shared.holders.get_mut(usize::from(pair.peer.path.place)) {
+            *holder = LaneHolder::NONE;
+        }
+        true
     }
 
     /// Asks for a lane in which nothing has come for a while.
@@ -572,16 +636,18 @@ impl Shm<'_> {
         let count = self.inbox.geometry.lane_count() as usize;
         for _ in 0..count {
             self.shared.turn = (self.shared.turn as usize + 1).checked_rem(count).unwrap_or(0) as u8;
-            let holder = self.shared.holders.get(usize::from(self.shared.turn));
-            let index = holder.and_then(|holder| holder.checked_sub(1));
-            let Some(lane) = index.and_then(|index| self.lanes.get_mut(index as usize)) else { continue };
-            if !lane.is_incoming_idle(self.shared.polls) && lane.path.stage != LaneStage::Granted {
+            let Some(holder) = self.shared.holders.get_mut(usize::from(self.shared.turn)) else { return };
+            let index = holder.peer.checked_sub(1);
+            let Some(mut pair) = index.and_then(|index| self.lanes.pair_mut(index)) else { continue };
+            let is_idle = holder.is_idle(pair.ends.incoming.consumed(), self.shared.polls);
+            let stage = pair.peer.path.stage;
+            if !(stage.takes_lane() && is_idle) && stage != LaneStage::Granted {
                 continue;
             }
             // Its sender is to find that all was consumed.
-            lane.incoming.publish();
-            lane.path.used_at = self.shared.polls;
-            lane.send_record(&self.inbox, PathRecord::Ask, self.alarm);
+            pair.ends.incoming.publish();
+            holder.used_at = self.shared.polls;
+            pair.send_record(&self.inbox, PathRecord::Ask, self.alarm);
             break;
         }
     }

@@ -17,11 +17,14 @@ use super::distance::{BLOCKS_A_LOOK, Distance, Gauge, MEASURES};
 use super::geometry::{Geometry, Identity, SHARES, SHORT_BYTES};
 #[cfg(target_pointer_width = "64")]
 use super::inbox::About;
-use super::lane::{Lane, LaneQueue, LaneState, PollSet};
+use super::lane::{Lane, LaneEnds, LanePair, LaneState};
+use super::lane_table::{LaneQueue, LaneTable, PollSet};
 use super::memory::{SharedSpan, Short};
 use super::outgoing::USES_PING_PONG;
 use super::poll_set::SendPath;
 use super::region::{Inbox, Region};
+#[cfg(target_pointer_width = "64")]
+use super::ring::RingSender;
 use super::ring::{Claim, Incoming, NextMessage};
 use super::sets::NodeSleep;
 #[cfg(target_pointer_width = "64")]
@@ -52,7 +55,7 @@ pub struct NodeRank {
 pub struct Shm<'m> {
     /// The lanes, one for each rank of the job, by rank. This rank's own stays vacant, and so do
     /// those below `first`.
-    pub(super) lanes: &'m mut [Lane],
+    pub(super) lanes: LaneTable<'m>,
     /// The rank of the job that the inboxes count as their number 0.
     pub(super) first: u32,
     pub(super) block_bytes: u32,
@@ -87,8 +90,8 @@ unsafe impl Send for Shm<'_> {}
 
 impl<'m> Shm<'m> {
     /// The transport of the rank that `identity` names, over its own formatted `inbox`. `lanes` has
-    /// at least one entry a rank of the geometry; `cost` is what was measured or assumed for this
-    /// machine.
+    /// at least as many entries as [`Geometry::lane_entries`] says; `cost` is what was measured or
+    /// assumed for this machine.
     ///
     /// # Errors
     /// [`Cause::BadRegion`] if the inbox is not that of `identity`, [`Cause::TooSmall`] for too few
@@ -105,8 +108,8 @@ impl<'m> Shm<'m> {
 
     /// Like [`new`](Self::new), but where only some of the job's ranks share memory, those of one
     /// node: `rank.first` and as many that follow it as the geometry has. Inboxes, and whose they
-    /// are, count from that; peers are ranks of the job as ever. `lanes` has an entry for every
-    /// rank up to the node's last, so that a post looks for none but its own.
+    /// are, count from that; peers are ranks of the job as ever. `lanes` has an entry more for
+    /// every rank before the node's first, so that a post looks for none but its own.
     ///
     /// # Errors
     /// [`Cause::BadRegion`] if the inbox is not that of `identity`, [`Cause::TooSmall`] for too few
@@ -123,20 +126,18 @@ impl<'m> Shm<'m> {
         if inbox.identity != identity {
             return Err(Cause::BadRegion);
         }
-        let (have, need) = (lanes.len(), inbox.geometry.peers.saturating_add(first.0));
-        let Some(lanes) = lanes.get_mut(..need as usize) else {
-            return Err(Cause::TooSmall { what: Resource::Peers, need, have: have as u32 });
+        let (have, need) = (lanes.len(), inbox.geometry.lane_entries().saturating_add(first.index()));
+        let Some(lanes) = lanes.get_mut(..need) else {
+            return Err(Cause::TooSmall { what: Resource::Peers, need: need as u32, have: have as u32 });
         };
-        for lane in &mut *lanes {
-            *lane = Lane::EMPTY;
-        }
+        let peers = inbox.geometry.peers as usize + first.index();
         let Geometry { block_bytes, .. } = inbox.geometry;
         let sleep = NodeSleep::of(&inbox);
         let features = Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE;
         let limits =
             Limits { short_bytes_max: SHORT_BYTES, bcopy_bytes_max: block_bytes, ..Limits::default() };
         Ok(Self {
-            lanes,
+            lanes: LaneTable::new(lanes, peers),
             first: first.0,
             block_bytes,
             poll_set: PollSet::default(),
@@ -213,14 +214,14 @@ impl<'m> Shm<'m> {
     pub fn sleep_words(&self) -> Option<SleepWords<'m>> {
         let NodeSleep { sleepers, noted, .. } = self.sleep.first()?;
         let is_counted = self.inbox.identity.owner == PeerId(0)
-            || self.lanes.get(self.first as usize).is_some_and(|lane| lane.state != LaneState::Vacant);
+            || self.lanes.peer(self.first).is_some_and(|peer| peer.state != LaneState::Vacant);
         let noted = noted.filter(|_| is_counted)?;
         Some(SleepWords { asleep: &self.inbox.header.first()?.asleep, sleepers, noted })
     }
 
     /// Returns the distance of a peer's core, if it is known yet.
     pub fn distance(&self, peer: PeerId) -> Option<Distance> {
-        self.lanes.get(peer.index()).filter(|lane| lane.state == LaneState::Open)?.distance.known()
+        self.lanes.peer(peer.0).filter(|peer| peer.state == LaneState::Open)?.distance.known()
     }
 
     /// Joins the lane to `peer` and the lane from it. `inbox` is the peer's inbox, mapped here;
@@ -252,21 +253,26 @@ impl<'m> Shm<'m> {
         if theirs.geometry != self.inbox.geometry {
             return Err(Cause::Incompatible);
         }
-        let lane = self.lanes.get_mut(peer.index()).ok_or(Cause::Unreachable)?;
+        let lane = self.lanes.peer_mut(peer.0).ok_or(Cause::Unreachable)?;
         if lane.state != LaneState::Vacant {
             return Err(Cause::Stale);
         }
         #[cfg(target_pointer_width = "64")]
         if is_shared {
-            lane.path.region = self.shared.meet(&self.inbox, theirs, number)?;
+            self.shared.meet(&self.inbox, theirs, number)?;
             (lane.path.is_met, lane.path.epoch) = (is_met, expect.epoch);
-            lane.outgoing = theirs.shut();
         }
         if !is_shared {
-            lane.incoming = self.inbox.incoming(number).ok_or(Cause::Unreachable)?;
-            lane.outgoing = theirs.outgoing(me.owner).ok_or(Cause::Unreachable)?;
+            let incoming = self.inbox.incoming(number).ok_or(Cause::Unreachable)?;
+            let outgoing = theirs.outgoing(me.owner).ok_or(Cause::Unreachable)?;
+            #[cfg(target_pointer_width = "64")]
+            self.lanes.take_ends(peer.0, RingSender::CLOSED);
+            let pair = self.lanes.pair_mut(peer.0).ok_or(Cause::Unreachable)?;
+            (pair.ends.outgoing, pair.ends.incoming) = (outgoing, incoming);
         }
-        if Geometry::SETS_MAX > 0 {
+        let lane = self.lanes.peer_mut(peer.0).ok_or(Cause::Unreachable)?;
+        #[cfg(target_pointer_width = "64")]
+        {
             lane.sets = theirs.sets();
         }
         if MEASURES {
@@ -279,7 +285,7 @@ impl<'m> Shm<'m> {
         }
         lane.state = LaneState::Open;
         if !is_shared {
-            self.poll_set.insert(self.lanes, peer.0);
+            self.poll_set.insert(&mut self.lanes, peer.0);
         }
         Ok(())
     }
@@ -308,7 +314,7 @@ struct Burst {
 /// Delivers the messages of one lane; returns how many fewer, and what was wrong with the
 /// next, which may be a record.
 #[inline(always)]
-fn drain<S: Sink>(lane: &mut Lane, burst: Burst, sink: &mut S) -> (u32, Option<Malformed>) {
+fn drain<S: Sink>(lane: &mut LaneEnds, burst: Burst, sink: &mut S) -> (u32, Option<Malformed>) {
     let Burst { from, block_bytes, most, alarm } = burst;
     let mut left = most;
     while left != 0 {
@@ -327,7 +333,7 @@ fn drain<S: Sink>(lane: &mut Lane, burst: Burst, sink: &mut S) -> (u32, Option<M
             NextMessage::Lent(block, len, head) => {
                 let start = lane.outgoing.blocks().wrapping_add(block as usize * block_bytes as usize);
                 lane.outgoing.answered();
-                lane.distance.set_warm(true);
+                lane.set_warm(true);
                 // SAFETY: as above, in the peer's region: the lane back has the same geometry. As a
                 // sender the block is this side's, which fills none while the message is borrowed.
                 (unsafe { slice::from_raw_parts(start.cast_const(), len as usize) }, None, head)
@@ -426,7 +432,7 @@ impl Transport for Shm<'_> {
 
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
-        match self.lanes.get(peer.index()).map(|lane| lane.state) {
+        match self.lanes.peer(peer.0).map(|peer| peer.state) {
             Some(LaneState::Open) => Ok(&self.caps),
             _ => Err(self.unusable(peer)),
         }
@@ -439,9 +445,9 @@ impl Transport for Shm<'_> {
         };
         // Once more after a look for room, if that is needed.
         for _ in 0..2 {
-            if let Some(lane) = self.lanes.get_mut(peer.index()) {
-                let consumed = lane.incoming.consumed();
-                if let Some(claim) = lane.outgoing.claim() {
+            if let Some(LanePair { ends, .. }) = self.lanes.pair_mut(peer.0) {
+                let consumed = ends.incoming.consumed();
+                if let Some(claim) = ends.outgoing.claim() {
                     claim.send(message, consumed, &self.alarm);
                     return Post::Done;
                 }
@@ -461,27 +467,29 @@ impl Transport for Shm<'_> {
             return Err(Refusal::Never(too_big(len, self.block_bytes)));
         }
         let large = len > SHORT_BYTES as usize;
-        let held =
-            |lane: &Lane| lane.incoming.held(lane.outgoing.position()).filter(|_| USES_PING_PONG && large);
-        let has_block = |lane: &Lane| held(lane).or_else(|| lane.outgoing.free_block()).is_some();
-        let enough = |lane: &Lane| lane.outgoing.has_slot() && (!large || has_block(lane));
-        if !self.lanes.get(peer.index()).is_some_and(enough) {
+        let held = |ends: &LaneEnds| {
+            ends.incoming.held(ends.outgoing.position()).filter(|_| USES_PING_PONG && large)
+        };
+        let has_block = |ends: &LaneEnds| held(ends).or_else(|| ends.outgoing.free_block()).is_some();
+        let enough = |ends: &LaneEnds| ends.outgoing.has_slot() && (!large || has_block(ends));
+        if !self.lanes.ends(peer.0).is_some_and(enough) {
             match self.find_room(peer, large)? {
                 SendPath::Lane => {}
                 #[cfg(target_pointer_width = "64")]
                 SendPath::Inbox => return self.reserve_in_inbox(peer, len),
             }
         }
-        let lane = self.lanes.get_mut(peer.index()).ok_or(Refusal::Never(Cause::Unreachable))?;
-        let (held, consumed) = (held(lane), lane.incoming.consumed());
-        if MEASURES && large && lane.outgoing.position().is_multiple_of(BLOCKS_A_LOOK) {
-            lane.look_at_credit(&self.gauge);
+        let mut pair = self.lanes.pair_mut(peer.0).ok_or(Refusal::Never(Cause::Unreachable))?;
+        let (held, consumed) = (held(pair.ends), pair.ends.incoming.consumed());
+        if MEASURES && large && pair.ends.outgoing.position().is_multiple_of(BLOCKS_A_LOOK) {
+            pair.look_at_credit(&self.gauge);
         }
-        let store = lane.distance.store_of_block(len, held.is_some(), &self.gauge);
+        let LanePair { peer, ends } = pair;
+        let store = peer.distance.store_of_block(len, held.is_some() || ends.is_warm, &self.gauge);
         if large {
-            lane.distance.set_warm(false);
+            ends.set_warm(false);
         }
-        let Lane { outgoing, incoming, .. } = lane;
+        let LaneEnds { outgoing, incoming, .. } = ends;
         let blocks = if held.is_some() { incoming.blocks().cast_mut() } else { outgoing.blocks() };
         let block = match held.or_else(|| outgoing.free_block()) {
             None if large => return Err(Refusal::Again(Again::NoCredit)),
@@ -510,12 +518,11 @@ impl Transport for Shm<'_> {
 
     fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
         let Quiesce::Peer(peer) = what else { return Err(Cause::Stale) };
-        let lane = self.lanes.get_mut(peer.index()).ok_or(Cause::Stale)?;
+        let lane = self.lanes.peer(peer.0).ok_or(Cause::Stale)?;
         if lane.state == LaneState::Vacant {
             return Err(Cause::Stale);
         }
-        lane.close(LaneState::Closed);
-        self.poll_set.remove(self.lanes, peer.0);
+        self.close(peer.0, LaneState::Closed);
         Ok(())
     }
 
@@ -536,12 +543,12 @@ impl Transport for Shm<'_> {
         let mut turns = self.poll_set.len;
         while turns != 0 && left != 0 {
             turns -= 1;
-            let index = self.poll_set.turn;
-            let Some(lane) = self.lanes.get_mut(index as usize) else { break };
-            self.poll_set.turn = PollSet::after(lane);
-            let most = left.min(BURST);
+            let place = self.poll_set.turn;
+            let Some(ends) = self.lanes.at_mut(place) else { break };
+            self.poll_set.turn = PollSet::after(ends);
+            let (index, most) = (LaneTable::peer_of(ends, place), left.min(BURST));
             let burst = Burst { from: PeerId(index), block_bytes: self.block_bytes, most, alarm: self.alarm };
-            let (spared, fault) = drain(lane, burst, sink);
+            let (spared, fault) = drain(ends, burst, sink);
             left -= most - spared;
             if let Some(what) = fault {
                 left -= self.end_burst(index, what, sink);
@@ -572,19 +579,19 @@ impl Extras for Shm<'_> {
     }
 
     fn store(&mut self, peer: PeerId) -> Store {
-        let Some(lane) = self.lanes.get_mut(peer.index()) else { return Store::Plain };
-        if MEASURES && self.gauge.measures() && lane.distance.is_due() {
+        let Some(mut pair) = self.lanes.pair_mut(peer.0) else { return Store::Plain };
+        if MEASURES && self.gauge.measures() && pair.peer.distance.is_due() {
             // The peer is to find a line that was written here, as this rank finds one of its.
-            lane.incoming.publish();
-            lane.outgoing.rouse(self.alarm);
-            lane.look_at_credit(&self.gauge);
+            pair.ends.incoming.publish();
+            pair.ends.outgoing.rouse(self.alarm);
+            pair.look_at_credit(&self.gauge);
         }
-        lane.distance.store(&self.gauge)
+        pair.peer.distance.store(&self.gauge)
     }
 
     #[inline]
     fn has_news(&self, peer: PeerId) -> bool {
-        if !PEEKS || self.lanes.get(peer.index()).is_some_and(|lane| lane.incoming.is_there()) {
+        if !PEEKS || self.lanes.ends(peer.0).is_some_and(|ends| ends.incoming.is_there()) {
             return true;
         }
         #[cfg(target_pointer_width = "64")]

@@ -96,6 +96,11 @@ impl Stand {
         Self { start: start.cast() }
     }
 
+    /// The first byte of it.
+    pub(crate) const fn start(&self) -> NonNull<u8> {
+        self.start.cast()
+    }
+
     fn head(&self) -> &'static Head {
         // SAFETY: `new`'s caller vouched for the memory, and a head is made of atomics.
         unsafe { self.start.as_ref() }
@@ -156,14 +161,56 @@ enum Reach {
 #[derive(Clone, Copy, Debug)]
 struct MemoryAccess {
     pid: pid_t,
-    /// The reason why it is not reached.
-    refusal: Option<&'static str>,
+    refusal: Option<ReadRefusal>,
     writes: bool,
 }
 
 impl MemoryAccess {
     /// That of a rank which is none of this node, or not known to be.
-    const NONE: Self = Self { pid: 0, refusal: Some("its memory is not known"), writes: false };
+    const NONE: Self = Self { pid: 0, refusal: Some(ReadRefusal::Unknown), writes: false };
+}
+
+/// The reason why a peer's memory is not reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum ReadRefusal {
+    Unknown,
+    TurnedOff,
+    ShowsNone,
+    AnotherProcess,
+    NotPermitted,
+    Unsupported,
+    Unseen,
+    Fails,
+}
+
+impl ReadRefusal {
+    /// The reason why a read was refused.
+    const fn of(errno: Errno) -> Self {
+        match errno {
+            Errno::EPERM => Self::NotPermitted,
+            Errno::ENOSYS => Self::Unsupported,
+            Errno::ESRCH => Self::Unseen,
+            _ => Self::Fails,
+        }
+    }
+
+    /// The words for it.
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Unknown => "its memory is not known",
+            Self::TurnedOff => "its memory is not read: ALDIS_CMA is off",
+            Self::ShowsNone => "its memory is not read: it shows none",
+            Self::AnotherProcess => "its memory is not read: its process id names another process here",
+            Self::NotPermitted => {
+                "its memory is not read: the system does not permit it (process_vm_readv: EPERM)"
+            }
+            Self::Unsupported => "its memory is not read: the system cannot (process_vm_readv: ENOSYS)",
+            Self::Unseen => {
+                "its memory is not read: its process is not seen from here (process_vm_readv: ESRCH)"
+            }
+            Self::Fails => "its memory is not read: process_vm_readv fails",
+        }
+    }
 }
 
 /// The least read that is worth a further copy where Linux is slow, and bytes of it that are read
@@ -220,15 +267,15 @@ impl Cma {
         let pid = pid_t::try_from(pid).unwrap_or(0);
         let mut found = 0u64;
         let refusal = if self.allowed == Allowed::Off {
-            Some("its memory is not read: ALDIS_CMA is off")
+            Some(ReadRefusal::TurnedOff)
         } else if pid == 0 || address == 0 {
-            Some("its memory is not read: it shows none")
+            Some(ReadRefusal::ShowsNone)
         } else {
             // SAFETY: `found` has as many bytes.
             match unsafe { read(pid, address, ptr::from_mut(&mut found).cast(), size_of::<u64>()) } {
                 Ok(()) if found == word => None,
-                Ok(()) => Some("its memory is not read: its process id names another process here"),
-                Err(errno) => Some(refused(errno)),
+                Ok(()) => Some(ReadRefusal::AnotherProcess),
+                Err(errno) => Some(ReadRefusal::of(errno)),
             }
         };
         // A rank that writes into a peer that takes its memory back must be seen by it: without
@@ -348,16 +395,6 @@ pub(crate) fn measured(mut copy: impl FnMut(&[u8], &mut [u8]) -> bool) -> Cost {
     Cost { overhead_ns: 0, latency_ns: number(latency), per_kib_ns: number(per_kib) }
 }
 
-/// The reason why a read was refused.
-const fn refused(errno: Errno) -> &'static str {
-    match errno {
-        Errno::EPERM => "its memory is not read: the system does not permit it (process_vm_readv: EPERM)",
-        Errno::ENOSYS => "its memory is not read: the system cannot (process_vm_readv: ENOSYS)",
-        Errno::ESRCH => "its memory is not read: its process is not seen from here (process_vm_readv: ESRCH)",
-        _ => "its memory is not read: process_vm_readv fails",
-    }
-}
-
 /// Reads `len` bytes at `from` of a process.
 ///
 /// # Safety
@@ -406,7 +443,7 @@ impl PeerReader for Cma {
 unsafe impl CopyEngine for Cma {
     fn reads(&self, peer: PeerId) -> Result<(), &'static str> {
         let found = self.contact(peer).ok_or("it is no rank of this node")?;
-        found.refusal.map_or(Ok(()), Err)
+        found.refusal.map_or(Ok(()), |refusal| Err(refusal.text()))
     }
 
     /// Answers for a peer that has not been asked yet by what was found of the first that was read.

@@ -22,13 +22,20 @@ use crate::arena::Arena;
 use crate::cma::{self, Cma, Stand};
 use crate::error::JoinError;
 
+/// The place of a rank's arena in its segment, which is the same for all ranks of a node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WindowPlace {
+    /// Bytes from the rank's stand to its arena.
+    pub(crate) behind: usize,
+    /// Bytes of the arena.
+    pub(crate) bytes: usize,
+}
+
 /// A peer's arena, mapped here.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
-    /// The address at which it begins in this process, and its bytes.
-    here: NonNull<u8>,
-    bytes: usize,
-    /// The place where the peer tells the address at which it begins there.
+    /// The place where the peer tells the address at which it begins there, and behind which it is
+    /// mapped here.
     stand: Stand,
     /// That address, once it has been asked for; zero before.
     there: Cell<u64>,
@@ -39,13 +46,14 @@ pub(crate) struct Window {
 unsafe impl Send for Window {}
 
 impl Window {
-    /// The `bytes` from `here`, which the peer of this stand has as its arena; `None` if there are
-    /// none. Nothing is looked at there yet.
+    /// The bytes at the place behind this stand, which its peer has as its arena; `None` if there
+    /// are none. Nothing is looked at there yet.
     ///
     /// # Safety
-    /// They are initialised and valid for reads for the rest of the process.
-    pub(crate) unsafe fn new(here: NonNull<u8>, bytes: usize, stand: Stand) -> Option<Self> {
-        (bytes > 0).then_some(Self { here, bytes, stand, there: Cell::new(0) })
+    /// They are initialised and valid for reads for the rest of the process, by the pointer that
+    /// the stand was made of, and the window is looked through with this place alone.
+    pub(crate) unsafe fn new(stand: Stand, place: WindowPlace) -> Option<Self> {
+        (place.bytes > 0).then_some(Self { stand, there: Cell::new(0) })
     }
 
     /// Returns the address at which the arena begins in the peer, if the peer has told of it.
@@ -58,11 +66,11 @@ impl Window {
     }
 
     /// Returns the address here of `len` bytes at `from` of the peer, if they are all in its arena.
-    fn find(&self, from: u64, len: usize) -> Option<NonNull<u8>> {
+    fn find(&self, place: WindowPlace, from: u64, len: usize) -> Option<NonNull<u8>> {
         let offset = usize::try_from(from.checked_sub(self.there()?)?).ok()?;
-        let inside = offset.checked_add(len)? <= self.bytes;
-        // SAFETY: it is inside of the mapping.
-        inside.then(|| unsafe { self.here.add(offset) })
+        let inside = offset.checked_add(len)? <= place.bytes;
+        // SAFETY: it is inside of the mapping, as `new`'s caller vouched for this place.
+        inside.then(|| unsafe { self.stand.start().add(place.behind).add(offset) })
     }
 }
 
@@ -103,6 +111,8 @@ pub(crate) const BYTES_PER_PEER: usize = size_of::<Option<Window>>();
 pub struct Copier {
     cma: Cma,
     arena: &'static Arena,
+    /// The place of each peer's arena.
+    place: WindowPlace,
     /// By rank.
     windows: Vec<Option<Window>>,
 }
@@ -114,9 +124,9 @@ impl fmt::Debug for Copier {
 }
 
 impl Copier {
-    /// Returns a copier for `ranks` ranks that reads no arena yet.
-    pub(crate) fn new(cma: Cma, arena: &'static Arena, ranks: u32) -> Self {
-        Self { cma, arena, windows: vec![None; ranks as usize] }
+    /// Returns a copier for `ranks` ranks, whose arenas are at this place, that reads none yet.
+    pub(crate) fn new(cma: Cma, arena: &'static Arena, place: WindowPlace, ranks: u32) -> Self {
+        Self { cma, arena, place, windows: vec![None; ranks as usize] }
     }
 
     /// The copies of the system.
@@ -129,10 +139,14 @@ impl Copier {
         &mut self.cma
     }
 
-    /// Reads the arena of `peer` through this window from now on.
-    pub(crate) fn open(&mut self, peer: PeerId, window: Option<Window>) {
+    /// Reads the arena of `peer`, behind its stand, where it is mapped from now on.
+    ///
+    /// # Safety
+    /// As of [`Window::new`], with the place that this was made for.
+    pub(crate) unsafe fn open(&mut self, peer: PeerId, stand: Stand) {
         if let Some(row) = self.windows.get_mut(peer.index()) {
-            *row = window;
+            // SAFETY: as the caller vouches.
+            *row = unsafe { Window::new(stand, self.place) };
         }
     }
 
@@ -189,7 +203,7 @@ unsafe impl CopyEngine for Copier {
     }
 
     fn mapped(&self, peer: PeerId, from: u64, len: usize) -> Option<Mapped<'_>> {
-        let found = self.window(peer)?.find(from, len)?;
+        let found = self.window(peer)?.find(self.place, from, len)?;
         // SAFETY: a window is readable for the rest of the process, and is another rank's memory as
         // mapped for this one, where nothing writes.
         Some(unsafe { Mapped::new(found, len) })
@@ -205,7 +219,7 @@ unsafe impl CopyEngine for Copier {
 
     #[inline]
     unsafe fn read(&mut self, peer: PeerId, from: u64, into: *mut u8, len: usize) -> Result<(), Cause> {
-        match self.window(peer).and_then(|window| window.find(from, len)) {
+        match self.window(peer).and_then(|window| window.find(self.place, from, len)) {
             Some(found) => {
                 // SAFETY: the caller vouches for `into`, and what is found is another rank's memory
                 // as mapped for this one, and so apart. Its owner may write there meanwhile, once
@@ -246,33 +260,36 @@ unsafe impl CopyEngine for Copier {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cma::STAND_BYTES;
 
     /// Whatever a peer says: nothing outside of the mapping is found.
     #[test]
     fn what_is_found_is_inside() {
-        let memory = [0u8; 4096];
-        let here = NonNull::from(&memory).cast::<u8>();
+        // The last page of what a stand has is the arena here.
+        let place = WindowPlace { behind: STAND_BYTES - 4096, bytes: 4096 };
         let window = |there| {
             let stand = cma::tests::stand();
             stand.take_up(there);
             // SAFETY: nothing here reads it.
-            unsafe { Window::new(here, 4096, stand) }.unwrap()
+            let window = unsafe { Window::new(stand, place) }.unwrap();
+            (window, stand.start().addr().get() + place.behind)
         };
-        assert_eq!(window(None).find(0, 1), None, "it has told of none");
+        assert_eq!(window(None).0.find(place, 0, 1), None, "it has told of none");
         // SAFETY: as above.
-        assert!(unsafe { Window::new(here, 0, cma::tests::stand()) }.is_none());
+        assert!(unsafe { Window::new(cma::tests::stand(), WindowPlace { bytes: 0, ..place }) }.is_none());
         for there in [1, 0x7000_0000, u64::MAX - 4095, u64::MAX] {
-            let window = window(Some(there as usize));
-            assert_eq!(window.find(there, 4096), Some(here));
-            assert_eq!(window.find(there, 4097), None);
-            assert_eq!(window.find(there, usize::MAX), None);
-            assert_eq!(window.find(there - 1, 1), None);
+            let (window, here) = window(Some(there as usize));
+            let find = |from, len| window.find(place, from, len);
+            assert_eq!(find(there, 4096).map(|found| found.addr().get()), Some(here));
+            assert_eq!(find(there, 4097), None);
+            assert_eq!(find(there, usize::MAX), None);
+            assert_eq!(find(there - 1, 1), None);
             for (from, len) in [(1, 4095), (4095, 1), (4096, 0)] {
-                let expected = there.checked_add(from).map(|_| here.as_ptr().addr() + from as usize);
-                let found = there.checked_add(from).and_then(|from| window.find(from, len));
-                assert_eq!(found.map(|found| found.as_ptr().addr()), expected);
+                let expected = there.checked_add(from).map(|_| here + from as usize);
+                let found = there.checked_add(from).and_then(|from| find(from, len));
+                assert_eq!(found.map(|found| found.addr().get()), expected);
             }
-            assert_eq!(there.checked_add(4095).and_then(|from| window.find(from, 2)), None);
+            assert_eq!(there.checked_add(4095).and_then(|from| find(from, 2)), None);
         }
     }
 }

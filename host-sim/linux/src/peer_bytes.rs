@@ -9,7 +9,6 @@ use aldis_drivers::direct::Table;
 use aldis_drivers::shm::Lane;
 use aldis_kernel::storage::bytes_per_peer;
 
-use crate::segment::Segment;
 use crate::{cma, copier, storage, tcp};
 
 /// A figure and the words for it.
@@ -32,9 +31,7 @@ pub const ALL: [PeerBytes; 4] = [
         bytes: size_of::<Lane>()
             + size_of::<Option<Table<'static>>>()
             + cma::BYTES_PER_PEER
-            + copier::BYTES_PER_PEER
-            + size_of::<Segment>()
-            + size_of::<&Segment>(),
+            + copier::BYTES_PER_PEER,
     },
     PeerBytes {
         name: "Linux: bytes per idle peer, TCP with one address and link",

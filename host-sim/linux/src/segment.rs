@@ -274,24 +274,66 @@ pub struct Parts {
     pub arena: (NonNull<u8>, usize),
 }
 
+/// The bytes of a mapped segment.
+#[derive(Clone, Copy, Debug)]
+struct SegmentBytes {
+    /// The first one, at a page.
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: as of the mapping that they are of.
+unsafe impl Send for SegmentBytes {}
+// SAFETY: as above.
+unsafe impl Sync for SegmentBytes {}
+
+impl SegmentBytes {
+    /// The status board.
+    ///
+    /// # Safety
+    /// The segment stays mapped for `'a`.
+    unsafe fn board<'a>(self) -> &'a StatusBoard {
+        // SAFETY: the start is page-aligned and there are at least `BOARD_BYTES` (checked in
+        // `open_all`), `Board` is made of atomics for which every bit pattern is valid, and all
+        // processes access it as such.
+        unsafe { self.start.cast::<StatusBoard>().as_ref() }
+    }
+
+    /// See [`Segment::parts`].
+    fn parts(self, inbox_bytes: usize) -> Result<Parts, SegmentError> {
+        let Self { start, len: bytes } = self;
+        let end = LEAST_BYTES.saturating_add(inbox_bytes);
+        if end > bytes {
+            return Err(SegmentError::Size { expected: end as u64, found: bytes as u64 });
+        }
+        let arena = end.next_multiple_of(PAGE_BYTES).min(bytes);
+        // SAFETY: neither offset is behind the end of the segment, which `open_all` has mapped.
+        let (inbox, behind) = unsafe { (start.add(LEAST_BYTES), start.add(arena)) };
+        Ok(Parts { inbox: (inbox, inbox_bytes), arena: (behind, bytes - arena) })
+    }
+}
+
 /// A mapped segment, checked.
+#[derive(Debug)]
+pub struct Segment {
+    mapping: Arc<Mapping>,
+    bytes: SegmentBytes,
+}
+
+/// A segment that stays mapped for the rest of the process, so that a `'static` endpoint can stand
+/// on it. Once that does, nothing is kept of it here.
 ///
 /// Where copies are agreed upon is the business of the transport that is made of it: by a second
 /// one, whose owner helps as well, memory would be written that the first one's reader has taken
 /// back.
 ///
 /// ```compile_fail,E0624
-/// fn again(segment: &'static aldis_linux::segment::Segment) {
+/// fn again(segment: aldis_linux::segment::LeakedSegment) {
 ///     let _ = segment.stand().table();
 /// }
 /// ```
-#[derive(Debug)]
-pub struct Segment {
-    mapping: Arc<Mapping>,
-    /// The place in the mapping, and bytes.
-    at: usize,
-    bytes: usize,
-}
+#[derive(Clone, Copy, Debug)]
+pub struct LeakedSegment(SegmentBytes);
 
 impl Segment {
     /// Maps a segment that should be `label`'s and `bytes` long.
@@ -322,7 +364,11 @@ impl Segment {
         let (count, whole) = (ranks.len() as u32, bytes_of_all(ranks.len() as u32, bytes));
         check_file(file.as_fd(), whole)?;
         let mapping = Arc::new(Mapping::new(file.as_fd(), whole)?);
-        let segment = |place| Self { mapping: Arc::clone(&mapping), at: place_of(place, bytes), bytes };
+        let segment = |place| {
+            // SAFETY: as many bytes are mapped behind the place as the segment has.
+            let start = unsafe { mapping.start.add(place_of(place, bytes)) };
+            Self { mapping: Arc::clone(&mapping), bytes: SegmentBytes { start, len: bytes } }
+        };
         let segments: Vec<Self> = (0..count).map(segment).collect();
         if let Some((segment, _)) = segments.iter().zip(ranks).find(|(_, rank)| *rank == own.rank) {
             segment.board().check(own, bytes as u64)?;
@@ -330,18 +376,10 @@ impl Segment {
         Ok(segments)
     }
 
-    /// The first byte, at a page.
-    fn start(&self) -> NonNull<u8> {
-        // SAFETY: `open_all` has mapped as many bytes behind it as the segment has.
-        unsafe { self.mapping.start.add(self.at) }
-    }
-
     /// The status board.
     pub fn board(&self) -> &StatusBoard {
-        // SAFETY: the start is page-aligned and there are at least `BOARD_BYTES` (checked in
-        // `open_all`), `Board` is made of atomics for which every bit pattern is valid, and all
-        // processes access it as such.
-        unsafe { self.start().cast::<StatusBoard>().as_ref() }
+        // SAFETY: it stays mapped as long as this is there.
+        unsafe { self.bytes.board() }
     }
 
     /// Returns the place of the inbox of so many bytes, and of the arena behind it, whose length is
@@ -350,40 +388,50 @@ impl Segment {
     /// # Errors
     /// [`SegmentError::Size`] if there is no room for the inbox.
     pub fn parts(&self, inbox_bytes: usize) -> Result<Parts, SegmentError> {
-        let (bytes, start) = (self.bytes, self.start());
-        let end = LEAST_BYTES.saturating_add(inbox_bytes);
-        if end > bytes {
-            return Err(SegmentError::Size { expected: end as u64, found: bytes as u64 });
-        }
-        let arena = end.next_multiple_of(PAGE_BYTES).min(bytes);
-        // SAFETY: neither offset is behind the end of the segment, which is mapped.
-        let (inbox, behind) = unsafe { (start.add(LEAST_BYTES), start.add(arena)) };
-        Ok(Parts { inbox: (inbox, inbox_bytes), arena: (behind, bytes - arena) })
+        self.bytes.parts(inbox_bytes)
+    }
+
+    /// Keeps the mapping for the rest of the process.
+    pub fn leak(self) -> LeakedSegment {
+        let _leaked: *const Mapping = Arc::into_raw(self.mapping);
+        LeakedSegment(self.bytes)
+    }
+}
+
+impl LeakedSegment {
+    /// The status board.
+    pub fn board(self) -> &'static StatusBoard {
+        // SAFETY: it stays mapped.
+        unsafe { self.0.board() }
+    }
+
+    /// See [`Segment::parts`].
+    ///
+    /// # Errors
+    /// [`SegmentError::Size`] if there is no room for the inbox.
+    pub fn parts(self, inbox_bytes: usize) -> Result<Parts, SegmentError> {
+        self.0.parts(inbox_bytes)
     }
 
     /// Makes the pages of a stretch behind `start` now, a place in it, and changes no byte: a page
     /// that is made when it is first used costs more than to copy all of its bytes. Older systems
     /// cannot, and pages are made later then.
-    pub(crate) fn populate(&self, start: NonNull<u8>, stretch: Range<usize>) {
-        let offset = start.addr().get().wrapping_sub(self.start().addr().get());
+    pub(crate) fn populate(self, start: NonNull<u8>, stretch: Range<usize>) {
+        let SegmentBytes { start: own, len } = self.0;
+        let offset = start.addr().get().wrapping_sub(own.addr().get());
         let (first, end) = (offset.saturating_add(stretch.start), offset.saturating_add(stretch.end));
         let page = first / PAGE_BYTES * PAGE_BYTES;
-        if first < end && end <= self.bytes {
+        if first < end && end <= len {
             // SAFETY: within the segment, which is mapped.
-            let _ = populate(unsafe { self.start().add(page) }.cast(), end - page);
+            let _ = populate(unsafe { own.add(page) }.cast(), end - page);
         }
     }
 
     /// Returns the stand, where copies by the system are agreed upon.
-    pub(crate) fn stand(&'static self) -> Stand {
+    pub(crate) fn stand(self) -> Stand {
         // SAFETY: between the board and `LEAST_BYTES`, which `open_all` made sure of, and aligned;
         // the mapping stays, its file was zero when it was made, and the inbox begins behind it.
-        unsafe { Stand::new(self.start().add(BOARD_BYTES)) }
-    }
-
-    /// Keeps the mapping for the rest of the process, so that a `'static` endpoint can stand on it.
-    pub fn leak(self) -> &'static Self {
-        Box::leak(Box::new(self))
+        unsafe { Stand::new(self.0.start.add(BOARD_BYTES)) }
     }
 }
 

@@ -20,14 +20,14 @@ use crate::arena::Arena;
 use crate::board::Label;
 use crate::calibration::{Calibration, CalibrationPair, StagingView};
 use crate::cma::{self, Allowed, Cma};
-use crate::copier::{self, Copier, Window};
+use crate::copier::{self, Copier, WindowPlace};
 use crate::distance;
 use crate::entropy;
 use crate::error::JoinError;
 use crate::ethernet::{Wired, WiredIdentity};
 use crate::network::Network;
 use crate::platform::HostPlatform;
-use crate::segment::{self, LEAST_BYTES, PAGE_BYTES, Parts, Segment};
+use crate::segment::{self, LEAST_BYTES, LeakedSegment, PAGE_BYTES, Parts, Segment};
 use crate::shape::{makes_own_pages, makes_pages_of_others};
 use crate::sleeper;
 use crate::tcp::Tcp;
@@ -160,7 +160,7 @@ pub(crate) const COST: Cost = Cost { overhead_ns: 40, latency_ns: 160, per_kib_n
 pub(crate) struct Segments {
     pub(crate) me: u32,
     pub(crate) first: u32,
-    pub(crate) mapped: Vec<&'static Segment>,
+    pub(crate) mapped: Vec<LeakedSegment>,
     /// Bytes of their arenas in which messages are staged.
     pub(crate) staging: usize,
     /// Ranks of each node but the last; 0 if nodes differ.
@@ -175,13 +175,13 @@ impl Segments {
 
     /// The segment of a rank, with the rank's number among the mapped; `None` if it shares no
     /// memory with this one.
-    pub(crate) fn of(&self, rank: PeerId) -> Option<(PeerId, &'static Segment)> {
+    pub(crate) fn of(&self, rank: PeerId) -> Option<(PeerId, LeakedSegment)> {
         let number = rank.0.checked_sub(self.first)?;
         self.mapped.get(number as usize).map(|segment| (PeerId(number), *segment))
     }
 
     /// This rank's own.
-    pub(crate) fn own(&self) -> Result<&'static Segment, JoinError> {
+    pub(crate) fn own(&self) -> Result<LeakedSegment, JoinError> {
         let missing = JoinError::Segments { expected: self.me + 1, found: self.next() };
         self.of(PeerId(self.me)).map(|(_, segment)| segment).ok_or(missing)
     }
@@ -220,7 +220,7 @@ fn arena(Parts { arena: (start, bytes), .. }: Parts, staging: usize) -> &'static
 
 /// Makes the pages of a segment that the world's long collectives and staged messages pass through:
 /// made as they are used, they would cost several times what is copied.
-fn make_pages(segment: &Segment, parts: Parts, geometry: Geometry, staging: usize) {
+fn make_pages(segment: LeakedSegment, parts: Parts, geometry: Geometry, staging: usize) {
     let arena_bytes = parts.arena.1;
     segment.populate(parts.inbox.0, geometry.chunks_range(0));
     segment.populate(parts.arena.0, arena_bytes.saturating_sub(staging)..arena_bytes);
@@ -248,7 +248,8 @@ impl<'a> Inboxes<'a> {
         if makes_own_pages(geometry.peers) {
             make_pages(own, parts, geometry, segments.staging);
         }
-        let lanes: Vec<Lane> = (0..segments.next()).map(|_| Lane::EMPTY).collect();
+        let entries = segments.first as usize + geometry.lane_entries();
+        let lanes: Vec<Lane> = (0..entries).map(|_| Lane::EMPTY).collect();
         let first = PeerId(segments.first);
         let shm = Shm::of_node(NodeRank { first, identity }, inbox, lanes.leak(), COST).map_err(refused)?;
         let shm = shm.with_ranks_per_node(segments.per_node);
@@ -260,12 +261,14 @@ impl<'a> Inboxes<'a> {
         let stand = own.stand();
         stand.take_up(Some(arena.address()).filter(|_| parts.arena.1 > 0));
         if !sleeper::take_part() {
-            segments.mapped.first().unwrap_or(&own).stand().refuse_barriers();
+            segments.mapped.first().copied().unwrap_or(own).stand().refuse_barriers();
         }
         let tables = (0..segments.next()).map(|_| None).collect::<Vec<_>>().leak();
         let slots = Box::leak(Box::new(RegionSlots::EMPTY));
         let table = stand.table().map_err(refused)?;
-        let copier = Copier::new(Cma::new(allowed, segments.next()), arena, segments.next());
+        let behind = parts.arena.0.addr().get().wrapping_sub(stand.start().addr().get());
+        let place = WindowPlace { behind, bytes: parts.arena.1 };
+        let copier = Copier::new(Cma::new(allowed, segments.next()), arena, place, segments.next());
         let tables = DirectTables { own: table, peers: tables, slots };
         let shm = Direct::new(shm, copier, tables, read_cost).with_mapped(mapped_cost);
         Ok(Self { segments, job, inbox_bytes, shm })
@@ -287,12 +290,13 @@ impl<'a> Inboxes<'a> {
         // SAFETY: a peer is attached to it, and it stays where it is.
         let inner = unsafe { self.shm.inner_mut() };
         inner.attach(peer, region(parts), expect).map_err(refused)?;
-        let (stand, (start, bytes)) = (segment.stand(), parts.arena);
+        let stand = segment.stand();
         // SAFETY: it is told of a peer, and stays where it is.
         let engine = unsafe { self.shm.engine_mut() };
         engine.cma_mut().introduce(peer, stand);
-        // SAFETY: the mapping is leaked, and its pages are there.
-        engine.open(peer, unsafe { Window::new(start, bytes, stand) });
+        // SAFETY: the mapping is leaked, and its pages are there; segments of a node are alike, so
+        // that the arena is where this rank's own is.
+        unsafe { engine.open(peer, stand) };
         match self.shm.attach(peer, stand.table().map_err(refused)?) {
             // Its messages are not read then; `explain` says why.
             Ok(()) | Err(Cause::Unsupported) => Ok(()),

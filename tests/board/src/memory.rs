@@ -67,7 +67,8 @@ pub(crate) const fn inbox(ranks: u32) -> Geometry {
 }
 
 /// The lanes to and from the other ranks there.
-pub(crate) static LANES: Once<EmptyLanes<RANKS>> = Once::new(EmptyLanes::NEW);
+pub(crate) static LANES: Once<EmptyLanes<{ inbox(RANKS as u32).lane_entries() }>> =
+    Once::new(EmptyLanes::NEW);
 
 /// Lanes that no transport has yet.
 pub(crate) struct EmptyLanes<const N: usize>(pub(crate) [Lane; N]);
@@ -88,7 +89,8 @@ pub(crate) static CORE_RINGS: Once<[u8; CORE_RINGS_BYTES]> = Once::new([0; CORE_
 
 /// The lanes between them.
 #[cfg(not(target_arch = "arm"))]
-pub(crate) static CORE_LANES: Once<EmptyLanes<{ CORES * CORES }>> = Once::new(EmptyLanes::NEW);
+pub(crate) static CORE_LANES: Once<EmptyLanes<{ Cores::lanes(&inbox(CORES as u32)) }>> =
+    Once::new(EmptyLanes::NEW);
 
 /// Frames on the serial line.
 pub(crate) static LINE: Once<SerialStorage<FRAME>> = Once::new(SerialStorage::new());

@@ -303,7 +303,7 @@ fn a_nodes_ranks_are_ranks_of_the_job() {
         let inboxes: Vec<_> = (0..peers).map(|_| memory(geometry.inbox_bytes())).collect();
         let join = |number: u32, short: u32| {
             let inbox = region(inboxes[number as usize]);
-            let lanes = lanes(FIRST + peers - short);
+            let lanes = lanes((FIRST - short) as usize + geometry.lane_entries());
             Shm::of_node(
                 NodeRank { first: PeerId(FIRST), identity: identity(number) },
                 inbox,
@@ -334,7 +334,10 @@ fn a_nodes_ranks_are_ranks_of_the_job() {
         }
         assert_eq!(log.arrived, [(FIRST, b"by name".to_vec())]);
         let refused = join(1, 1).unwrap_err();
-        assert!(matches!(refused, Cause::TooSmall { need, .. } if need == FIRST + peers), "{refused}");
+        assert!(
+            matches!(refused, Cause::TooSmall { need, .. } if need as usize == FIRST as usize + geometry.lane_entries()),
+            "{refused}"
+        );
     }
 }
 

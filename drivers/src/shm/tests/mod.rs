@@ -132,7 +132,7 @@ impl InboxesJob {
         for rank in 0..geometry.peers {
             let (inbox, identity) = (world.inboxes[rank as usize], identity(rank));
             format_at(&region(inbox), geometry, identity, start).unwrap();
-            let lanes = ptr::from_mut(lanes(geometry.peers));
+            let lanes = ptr::from_mut(lanes(geometry.lane_entries()));
             world.lanes.push(lanes);
             // SAFETY: leaked just now, lent once, and taken back when the transport is gone.
             let lanes = unsafe { &mut *lanes };
@@ -205,7 +205,7 @@ impl InboxesJob {
 }
 
 /// Empty lanes, given away.
-pub(super) fn lanes(count: u32) -> &'static mut [Lane] {
+pub(super) fn lanes(count: usize) -> &'static mut [Lane] {
     let lanes: Vec<Lane> = (0..count).map(|_| Lane::EMPTY).collect();
     Box::leak(lanes.into_boxed_slice())
 }

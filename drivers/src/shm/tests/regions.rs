@@ -93,10 +93,10 @@ fn a_transport_needs_its_own_inbox_and_enough_lanes() {
     let inbox = memory(SMALL.inbox_bytes());
     format(&region(inbox), SMALL, identity(1)).unwrap();
     let make = |who, count| Shm::new(who, region(inbox), lanes(count), Cost::default()).err();
-    assert_eq!(make(identity(0), 2), Some(Cause::BadRegion));
-    let small = Cause::TooSmall { what: Resource::Peers, need: 2, have: 1 };
-    assert_eq!(make(identity(1), 1), Some(small));
-    assert_eq!(make(identity(1), 3), None);
+    assert_eq!(make(identity(0), 6), Some(Cause::BadRegion));
+    let small = Cause::TooSmall { what: Resource::Peers, need: 6, have: 5 };
+    assert_eq!(make(identity(1), 5), Some(small));
+    assert_eq!(make(identity(1), 7), None);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::vec;
 use std::vec::Vec;
 
 use aldis_hal::cause::Malformed;
+use aldis_hal::transport::{Quiesce, Transport};
 use aldis_hal::{Again, Cause, Extras, PeerId, Post};
 
 use super::{InboxesJob, SMALL};
@@ -23,7 +24,7 @@ const fn label_at(geometry: Geometry, slot: usize) -> usize {
 const FLAGS: usize = Geometry::SHARED_AT;
 
 fn stage(world: &InboxesJob, rank: u32, peer: u32) -> LaneStage {
-    world.ranks[rank as usize].lanes[peer as usize].path.stage
+    world.ranks[rank as usize].lanes.peer(peer).unwrap().path.stage
 }
 
 /// Sends numbered messages one by one, each received before the next.
@@ -86,11 +87,71 @@ fn a_peer_that_talks_gets_a_lane_and_one_that_is_idle_gives_it_back() {
     talk(&mut world, 2, 0, 96..128);
 }
 
+/// The number of peers that a rank has ends for.
+fn ends_in_use(world: &InboxesJob, rank: u32) -> usize {
+    world.ranks[rank as usize].lanes.ends_in_use()
+}
+
+/// Ranks that have one lane each, more of them than a rank has ends for.
+const MANY: Geometry = Geometry { peers: 70, ..ONE_LANE };
+
+#[test]
+fn ends_go_from_peers_that_are_idle_to_those_that_are_talked_to() {
+    let mut world = InboxesJob::new(MANY, 0);
+    for peer in 1..64 {
+        talk(&mut world, 0, peer, 0..20);
+        assert_eq!((stage(&world, peer, 0), ends_in_use(&world, 0)), (LaneStage::Open, peer as usize));
+    }
+    // The lane is granted, and taken over once a peer has been found to which nothing is sent.
+    talk(&mut world, 0, 64, 0..20);
+    assert_eq!((stage(&world, 64, 0), ends_in_use(&world, 0)), (LaneStage::Granted, 63));
+    talk(&mut world, 0, 64, 20..60);
+    assert_eq!((stage(&world, 64, 0), ends_in_use(&world, 0)), (LaneStage::Open, 63));
+    for _ in 0..4 {
+        (1..64).for_each(|peer| assert_eq!(world.poll(peer, 8).events(), 0));
+    }
+    let drained = (1..64).filter(|peer| stage(&world, *peer, 0) == LaneStage::Drained);
+    let drained: Vec<_> = drained.collect();
+    assert!(matches!(drained[..], [_]), "{drained:?}");
+    // One that has closed its lane and talks again gets it again.
+    talk(&mut world, 0, drained[0], 20..80);
+    assert_eq!((stage(&world, drained[0], 0), ends_in_use(&world, 0)), (LaneStage::Open, 63));
+}
+
+#[test]
+fn a_lane_that_is_granted_to_a_rank_without_ends_goes_back_when_another_wants_it() {
+    let mut world = InboxesJob::new(MANY, 0);
+    (1..64).for_each(|peer| talk(&mut world, 0, peer, 0..20));
+    for number in 20..80 {
+        (1..65).for_each(|peer| {
+            let first = if peer == 64 { number - 20 } else { number };
+            talk(&mut world, 0, peer, first..first + 1);
+        });
+    }
+    assert_eq!((stage(&world, 64, 0), ends_in_use(&world, 0)), (LaneStage::Granted, 63), "all are in use");
+    talk(&mut world, 1, 64, 0..17);
+    assert_eq!(world.poll(0, 8).events(), 0, "it is asked, and gives the lane back");
+    talk(&mut world, 1, 64, 17..40);
+    assert_eq!((stage(&world, 64, 0), stage(&world, 64, 1)), (LaneStage::None, LaneStage::Open));
+    assert_eq!(ends_in_use(&world, 64), 1);
+    talk(&mut world, 0, 64, 60..80);
+}
+
+#[test]
+fn a_peer_that_is_let_go_gives_its_ends_back() {
+    let mut world = InboxesJob::new(MANY, 0);
+    (1..64).for_each(|peer| talk(&mut world, 0, peer, 0..20));
+    assert_eq!(world.ranks[0].quiesce(Quiesce::Peer(PeerId(5))), Ok(()));
+    assert_eq!(ends_in_use(&world, 0), 62);
+    talk(&mut world, 0, 64, 0..20);
+    assert_eq!((stage(&world, 64, 0), ends_in_use(&world, 0)), (LaneStage::Open, 63));
+}
+
 /// A peer's inbox is looked at before the first message to it: what is amiss there is told then.
 #[test]
 fn a_peer_that_is_never_talked_to_is_never_looked_at() {
     let is_met = |world: &InboxesJob, rank: usize| {
-        world.ranks[rank].lanes.iter().map(|lane| lane.path.is_met).collect::<Vec<_>>()
+        world.ranks[rank].lanes.iter().map(|peer| peer.path.is_met).collect::<Vec<_>>()
     };
     let mut world = InboxesJob::apart(Geometry { peers: 5, ..ONE_LANE }, 0);
     // No inbox, one of another version, and one of an earlier life.

@@ -38,7 +38,7 @@ use crate::ethernet;
 use crate::peer_rows::JoinCard;
 use crate::platform::allowed_cores;
 use crate::pmi::{AnswerFault, Client, ManagedRank, PmiError, VALUE_BYTES_MAX};
-use crate::segment::{self, Segment};
+use crate::segment::{self, LeakedSegment, Segment};
 use crate::shape::{self, NODE_RANKS_MAX, NodePlan};
 use crate::tcp::{self, JobKey, KEY_BYTES};
 use crate::transport::{self, HostEndpoint, Segments, TransportChoice};
@@ -362,7 +362,7 @@ fn node(rank: u32, all: &[Who], shares_memory: bool) -> Node {
 }
 
 /// Opens and checks the segment of a rank of this node.
-fn open(rank: u32, held: SegmentPlace, terms: &Terms) -> Result<&'static Segment, JoinError> {
+fn open(rank: u32, held: SegmentPlace, terms: &Terms) -> Result<LeakedSegment, JoinError> {
     let path = format!("/proc/{}/fd/{}", held.process, held.descriptor);
     let mut options = OpenOptions::new();
     options.read(true).write(true).custom_flags(OFlag::O_NONBLOCK.bits());

@@ -115,7 +115,7 @@ fn the_segments_of_a_node_stand_in_one_file_each_at_a_page() {
     let own = Label { rank: 2, ..LABEL };
     let segments = Segment::open_all(&file, 1..4, own, BYTES - 64).unwrap();
     for (place, segment) in segments.iter().enumerate() {
-        assert!(segment.start().addr().get().is_multiple_of(PAGE_BYTES));
+        assert!(segment.bytes.start.addr().get().is_multiple_of(PAGE_BYTES));
         let label = Label { rank: place as u32 + 1, ..LABEL };
         assert_eq!(segment.board().check(label, BYTES as u64 - 64), Ok(()));
         segment.board().enter(LifePhase::Running);
@@ -125,7 +125,7 @@ fn the_segments_of_a_node_stand_in_one_file_each_at_a_page() {
         );
     }
     let (start, bytes) = segments[2].parts(8192 - 64).unwrap().arena;
-    assert_eq!((start.addr().get() - segments[2].start().addr().get(), bytes), (BYTES - 64, 0));
+    assert_eq!((start.addr().get() - segments[2].bytes.start.addr().get(), bytes), (BYTES - 64, 0));
     let other = Label { job: 5, ..own };
     let found = Segment::open_all(&file, 1..4, other, BYTES - 64).unwrap_err();
     assert_eq!(found, SegmentError::Mislabelled { expected: other, found: own });
@@ -150,7 +150,7 @@ fn pages_are_made_and_nothing_else() {
     let label = Label { job: 7, rank: 0, size: 1 };
     let bytes = LEAST_BYTES + 3 * PAGE_BYTES;
     let file = create(label, bytes).unwrap();
-    let segment = Segment::open(&file, label, bytes).unwrap();
+    let segment = Segment::open(&file, label, bytes).unwrap().leak();
     let (start, len) = segment.parts(3 * PAGE_BYTES).unwrap().inbox;
     // SAFETY: the mapping is alive, and this thread is the only one that touches it.
     unsafe { start.add(150).write_volatile(0x5A) };

@@ -63,7 +63,7 @@ fn poll(peers: u32) -> Result<Vec<f64>, Box<dyn Error>> {
         // SAFETY: the inbox is as long as this, aligned to a line, and outlives the endpoint below.
         format(&unsafe { Region::new(*inbox, bytes) }, geometry, identity(rank))?;
     }
-    let mut lanes: Vec<Lane> = (0..=peers).map(|_| Lane::EMPTY).collect();
+    let mut lanes: Vec<Lane> = (0..geometry.lane_entries()).map(|_| Lane::EMPTY).collect();
     let cost = Cost { overhead_ns: 20, latency_ns: 150, per_kib_ns: 100 };
     let mut others = (0..).zip(&inboxes);
     let (_, mine) = others.next().ok_or("no inbox")?;

@@ -173,7 +173,7 @@ fn pair() -> Result<[One; 2], Box<dyn Error>> {
     let mut ranks = Vec::new();
     for rank in 0..2 {
         let (mine, theirs) = (inboxes[rank as usize], inboxes[1 - rank as usize]);
-        let lanes = Box::leak(Box::new([Lane::EMPTY; 2]));
+        let lanes = (0..geometry.lane_entries()).map(|_| Lane::EMPTY).collect::<Vec<_>>().leak();
         let cost = Cost { overhead_ns: 20, latency_ns: 150, per_kib_ns: 100 };
         // SAFETY: as above; both ends keep to the protocol of the rings.
         let mut shm = Shm::new(identity(rank), unsafe { Region::new(mine, bytes) }, lanes, cost)?;
