@@ -7,6 +7,14 @@ use core::net::{IpAddr, SocketAddr};
 
 use aldis_protocols::card::ADDRESS_BYTES_MAX;
 
+/// Bytes of an address at most.
+pub(super) const BYTES_MAX: usize = 3 + 16;
+
+/// Returns the number of addresses that bytes hold which [`encode`] has written.
+pub(super) fn count(bytes: &[u8]) -> u8 {
+    bytes.first().copied().unwrap_or(0)
+}
+
 /// Writes as many addresses as fit.
 pub(super) fn encode(addresses: &[SocketAddr]) -> Vec<u8> {
     let mut bytes = vec![0];

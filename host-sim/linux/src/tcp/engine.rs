@@ -57,6 +57,7 @@ pub(super) struct TcpEngine {
     pub(super) peers: Vec<TcpPeer>,
     /// The handshake's view of the links, for each rank as many as there are.
     pub(super) ways: Vec<stream::StreamLink>,
+    pub(super) links: LinkTable,
     pub(super) connections: Connections,
     /// The key of the next one.
     pub(super) next_key: u32,
@@ -93,9 +94,38 @@ pub(super) struct TcpEngine {
     pub(super) board: Option<&'static StatusBoard>,
 }
 
-/// Bytes that are kept of each rank, of one address and one link.
+/// Bytes that are kept of each rank, of one address of IP version 6 and one link.
 pub(crate) const BYTES_PER_PEER: usize =
-    size_of::<TcpPeer>() + size_of::<stream::StreamLink>() + size_of::<SocketAddr>() + size_of::<u32>();
+    size_of::<TcpPeer>() + size_of::<stream::StreamLink>() + 1 + address::BYTES_MAX + size_of::<u32>();
+
+/// The connections of the links.
+#[derive(Debug)]
+pub(super) struct LinkTable {
+    /// Those of each rank one behind the other: the connection of each that is open, or [`NONE`].
+    slots: Vec<u32>,
+    each: usize,
+}
+
+impl LinkTable {
+    /// The links of a rank.
+    #[inline]
+    pub(super) fn of(&self, peer: PeerId) -> &[u32] {
+        let first = peer.index().saturating_mul(self.each);
+        self.slots.get(first..first.saturating_add(self.each)).unwrap_or_default()
+    }
+
+    #[inline]
+    pub(super) fn of_mut(&mut self, peer: PeerId) -> &mut [u32] {
+        let first = peer.index().saturating_mul(self.each);
+        self.slots.get_mut(first..first.saturating_add(self.each)).unwrap_or_default()
+    }
+
+    /// The connection of the first link of a rank, or [`NONE`].
+    #[inline]
+    pub(super) fn first_of(&self, peer: PeerId) -> u32 {
+        self.slots.get(peer.index().saturating_mul(self.each)).copied().unwrap_or(NONE)
+    }
+}
 
 impl TcpEngine {
     pub(super) fn listen(identity: TcpIdentity, config: &TcpConfig) -> Result<Self, TcpError> {
@@ -148,8 +178,9 @@ impl TcpEngine {
             addresses,
             networks,
             tls: config.tls.as_ref().map(Tls::load).transpose().map_err(TcpError::Tls)?,
-            peers: vec![TcpPeer::new(links); ranks as usize],
+            peers: vec![TcpPeer::new(); ranks as usize],
             ways: vec![stream::StreamLink::NONE; ranks as usize * usize::from(links)],
+            links: LinkTable { slots: vec![NONE; ranks as usize * usize::from(links)], each: links.into() },
             connections: Connections::default(),
             next_key: 0,
             nonces: Nonces::new().map_err(TcpError::Entropy)?,
@@ -176,7 +207,7 @@ impl TcpEngine {
     #[inline]
     pub(super) fn is_unconnected(&self, peer: PeerId) -> bool {
         let row = self.peers.get(peer.index());
-        row.is_some_and(|row| row.links.first() == Some(&NONE) && row.presence == Presence::Known)
+        row.is_some_and(|row| row.presence() == Presence::Known) && self.links.first_of(peer) == NONE
     }
 
     /// Returns what the handshakes share.
@@ -204,9 +235,9 @@ impl TcpEngine {
             self.drop_connections(peer);
         }
         if let Some(row) = self.peers.get_mut(peer.index()) {
-            (row.addresses, row.epoch) = (addresses, epoch);
+            row.addresses = address::encode(&addresses).into();
             if is_news {
-                (row.presence, row.waiting, row.lost) = (Presence::Known, false, false);
+                row.admit();
                 row.reset();
             }
         }
@@ -214,7 +245,7 @@ impl TcpEngine {
     }
 
     pub(super) fn quiesce(&mut self, peer: PeerId) -> Result<(), Cause> {
-        let row = self.peers.get(peer.index()).filter(|row| row.presence != Presence::Unknown);
+        let row = self.peers.get(peer.index()).filter(|row| row.presence() != Presence::Unknown);
         row.ok_or(Cause::Stale)?;
         self.part(peer, Cause::PeerDead);
         if let Some(row) = self.peers.get_mut(peer.index()) {
@@ -311,8 +342,8 @@ impl TcpEngine {
         let Some(row) = self.peers.get_mut(peer.index()) else { return 0 };
         row.in_line = false;
         let waiting = core::mem::take(&mut row.waiting);
-        match (core::mem::take(&mut row.lost), row.presence) {
-            (true, Presence::Gone(cause)) => sink.lost(peer, cause),
+        match (core::mem::take(&mut row.lost), row.presence()) {
+            (true, Presence::Gone) => sink.lost(peer, row.cause()),
             _ if waiting => sink.ready(peer),
             _ => return 0,
         }
@@ -427,9 +458,9 @@ impl TcpEngine {
 /// Sends a bye: what ends without it is a death.
 impl Drop for TcpEngine {
     fn drop(&mut self) {
-        for row in &self.peers {
+        for (row, peer) in self.peers.iter().zip((0..).map(PeerId)) {
             let bye = super::frame::TcpFrame { kind: stream::StreamFrame::Bye, number: row.sent };
-            for (number, slot) in row.links.iter().enumerate().filter(|(_, slot)| **slot != NONE) {
+            for (number, slot) in self.links.of(peer).iter().enumerate().filter(|(_, slot)| **slot != NONE) {
                 let Some(connection) = self.connections.get(*slot) else { continue };
                 let Some(link) = connection.link() else { continue };
                 if !link.outgoing.is_empty() || link.broken {

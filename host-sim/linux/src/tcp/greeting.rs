@@ -11,8 +11,8 @@ use aldis_sys::{Call, CallFailure, Errno, errno_of};
 use super::connection::{Connection, ConnectionStage, Denial, TcpLink};
 use super::engine::{MESSAGE_BYTES_MAX, TcpEngine};
 use super::peer::{NONE, Presence};
-use super::socket;
 use super::wire::{Moved, Wire};
+use super::{address, socket};
 use crate::platform::monotonic_ns;
 
 /// Connections in their handshake that may be of no rank, besides one for each link of the job.
@@ -56,8 +56,9 @@ impl TcpEngine {
         if !self.node().link(peer, number).is_some_and(|way| way.wants_dial()) {
             return;
         }
-        let Some(row) = self.peers.get_mut(peer.index()) else { return };
-        let Some(&address) = row.addresses.get(row.next % row.addresses.len().max(1)) else { return };
+        let Some(row) = self.peers.get(peer.index()) else { return };
+        let addresses = address::decode(&row.addresses).unwrap_or_default();
+        let Some(&address) = addresses.get(usize::from(row.next) % addresses.len().max(1)) else { return };
         self.counters.begun += 1;
         let dial = Dial { key: self.new_key(), peer, link: number, nonce: self.nonces.next() };
         match socket::begin(address, &self.options) {
@@ -94,9 +95,9 @@ impl TcpEngine {
         self.counters.failed += 1;
         let Some(row) = self.peers.get_mut(peer.index()) else { return };
         row.next = row.next.wrapping_add(1);
-        row.denied = if denied.is_some() { row.denied + 1 } else { 0 };
+        row.denied = if denied.is_some() { row.denied.saturating_add(1) } else { 0 };
         if let Some(cause) = denied
-            && row.denied >= row.addresses.len()
+            && row.denied >= address::count(&row.addresses)
         {
             self.lose(peer, cause);
         }
@@ -302,9 +303,9 @@ impl TcpEngine {
         }
         if let Some(row) = self.peers.get_mut(peer.index()) {
             row.denied = 0;
-            if let Some(place) = row.links.get_mut(usize::from(number)) {
-                *place = slot;
-            }
+        }
+        if let Some(place) = self.links.of_mut(peer).get_mut(usize::from(number)) {
+            *place = slot;
         }
         if number == 0 {
             self.announce(peer);
@@ -343,14 +344,16 @@ impl TcpEngine {
 
     /// A peer is lost, and the sink will be told.
     pub(super) fn lose(&mut self, peer: PeerId, cause: Cause) {
-        if self.peers.get(peer.index()).is_none_or(|row| row.presence != Presence::Known) {
+        if self.peers.get(peer.index()).is_none_or(|row| row.presence() != Presence::Known) {
             return;
         }
         self.part(peer, cause);
         if let Some(row) = self.peers.get_mut(peer.index()) {
             row.lost = true;
             // Perhaps it was a connection of this peer that could not be taken.
-            row.failed = row.failed.or(self.failed);
+            if let (None, Some(failure)) = (row.failed(), self.failed) {
+                row.blame(failure);
+            }
         }
         self.announce(peer);
     }
@@ -364,7 +367,7 @@ impl TcpEngine {
         }
         self.drop_connections(peer);
         if let Some(row) = self.peers.get_mut(peer.index()) {
-            row.presence = Presence::Gone(cause);
+            row.end(cause);
         }
     }
 
@@ -377,10 +380,13 @@ impl TcpEngine {
                 self.close(slot);
             }
         }
-        let Some(row) = self.peers.get_mut(peer.index()) else { return };
-        let links = row.links.clone();
-        row.reset();
-        links.into_iter().filter(|slot| *slot != NONE).for_each(|slot| self.close(slot));
+        if let Some(row) = self.peers.get_mut(peer.index()) {
+            row.reset();
+        }
+        let links = self.links.of_mut(peer);
+        let open = links.to_vec();
+        links.fill(NONE);
+        open.into_iter().filter(|slot| *slot != NONE).for_each(|slot| self.close(slot));
     }
 
     /// Closes a connection.

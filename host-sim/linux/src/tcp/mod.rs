@@ -153,7 +153,8 @@ impl Tcp {
             (0..).zip(&engine.peers).filter_map(|(rank, row)| {
                 // A connection that has just broken, whose end has not been read yet.
                 let of_link = |slot: &u32| engine.connections.peek(*slot)?.failed;
-                Some((PeerId(rank), row.failed.or_else(|| row.links.iter().find_map(of_link))?))
+                let links = engine.links.of(PeerId(rank));
+                Some((PeerId(rank), row.failed().or_else(|| links.iter().find_map(of_link))?))
             })
         })
     }

@@ -141,8 +141,9 @@ impl TcpEngine {
             return;
         }
         for number in 0..usize::from(self.setup.links) {
+            let links = self.links.of(peer);
+            let Some(slot) = links.get(number).copied().filter(|slot| *slot != NONE) else { continue };
             let Some(row) = self.peers.get_mut(peer.index()) else { return };
-            let Some(&slot) = row.links.get(number).filter(|slot| **slot != NONE) else { continue };
             if let Some(link) = self.connections.get(slot).and_then(Connection::link)
                 && core::mem::take(&mut link.parked)
             {
@@ -155,10 +156,11 @@ impl TcpEngine {
     /// Keeps for a peer the call for it that has failed, if any has.
     #[cold]
     pub(super) fn blame(&mut self, peer: PeerId, failure: Option<CallFailure>) {
+        let Some(failure) = failure else { return };
         if let Some(row) = self.peers.get_mut(peer.index()) {
-            row.failed = failure.or(row.failed);
+            row.blame(failure);
         }
-        if let (Some(board), Some(failure)) = (self.board, failure) {
+        if let Some(board) = self.board {
             board.note_failure(peer, failure);
         }
     }
@@ -167,7 +169,7 @@ impl TcpEngine {
     /// by which a link broke, of which this may well have come.
     #[cold]
     pub(super) fn blame_attempt(&mut self, peer: PeerId, failure: Option<CallFailure>) {
-        if self.peers.get(peer.index()).is_none_or(|row| row.failed.is_none()) {
+        if self.peers.get(peer.index()).is_none_or(|row| row.failed().is_none()) {
             self.blame(peer, failure);
         }
     }
@@ -188,11 +190,8 @@ impl TcpEngine {
         let whole = link.incoming.is_empty() && link.landing.is_none();
         // Only the first link brings the bye: another that ends between two frames leaves the last
         // word to it.
-        let first = self.peers.get(peer.index()).and_then(|row| row.links.first().copied());
-        if whole
-            && matches!(turn, TurnEnd::Ended { reset: false })
-            && first.is_some_and(|one| one != NONE && one != slot)
-        {
+        let first = self.links.first_of(peer);
+        if whole && matches!(turn, TurnEnd::Ended { reset: false }) && first != NONE && first != slot {
             return;
         }
         let counters = &mut self.counters;

@@ -81,8 +81,7 @@ impl TcpEngine {
     /// Takes a region back: what waits to be sent of it goes out without a meaning.
     pub(super) fn deregister(&mut self, region: RegionId) -> Result<(), Cause> {
         let peer = self.regions.take_back(region)?;
-        let Some(row) = self.peers.get(peer.index()) else { return Ok(()) };
-        for &slot in &row.links {
+        for &slot in self.links.of(peer) {
             if let Some(link) = self.connections.get(slot).and_then(Connection::link) {
                 link.outgoing.let_go(region);
             }
@@ -175,7 +174,7 @@ impl TcpEngine {
             let (len, max) = (length as u64, MESSAGE_BYTES_MAX as u64);
             return Err(Refusal::Never(Cause::TooBig { len, max }));
         }
-        let mut slot = row.links.first().copied().unwrap_or(NONE);
+        let mut slot = self.links.first_of(peer);
         if slot == NONE {
             return Err(Refusal::Again(self.not_connected(peer)));
         }
@@ -203,15 +202,15 @@ impl TcpEngine {
 
     /// The next link in turn that nothing waits for, or else the next that has room.
     fn stripe(&mut self, peer: PeerId, has_room: &impl Fn(&StreamWriter) -> bool) -> Option<u32> {
-        let row = self.peers.get_mut(peer.index())?;
-        let count = row.links.len();
+        let (row, links) = (self.peers.get_mut(peer.index())?, self.links.of(peer));
+        let (count, turn) = (links.len(), usize::from(row.turn));
         let mut best = None;
         for step in 1..=count {
-            let at = (row.turn + step) % count;
-            let Some(&slot) = row.links.get(at).filter(|slot| **slot != NONE) else { continue };
+            let at = (turn + step) % count;
+            let Some(&slot) = links.get(at).filter(|slot| **slot != NONE) else { continue };
             let Some(link) = self.connections.get(slot).and_then(Connection::link) else { continue };
             if link.outgoing.is_empty() {
-                row.turn = at;
+                row.turn = at as u8;
                 return Some(slot);
             }
             if best.is_none() && has_room(&link.outgoing) {
@@ -219,7 +218,7 @@ impl TcpEngine {
             }
         }
         let (at, slot) = best?;
-        row.turn = at;
+        row.turn = at as u8;
         Some(slot)
     }
 

@@ -13,8 +13,7 @@ use crate::tcp::TcpError;
 /// The socket of a rank's only open link, to do harm with.
 fn socket(rank: &Rank) -> TcpStream {
     let engine = rank.tcp.engine.as_ref().unwrap();
-    let slot =
-        engine.peers.iter().find_map(|peer| peer.links.first().copied().filter(|slot| *slot != u32::MAX));
+    let slot = (0..4).map(|peer| engine.links.first_of(PeerId(peer))).find(|slot| *slot != u32::MAX);
     let socket = engine.connections.peek(slot.unwrap()).unwrap().wire.socket();
     socket.as_fd().try_clone_to_owned().unwrap().into()
 }
