@@ -1,5 +1,6 @@
 //! Every dependency's licence against the list that `deny.toml` allows. `cargo deny` says the same
-//! and more, and is run too where it is installed; this check needs nothing but cargo.
+//! and more, and is run too where it is installed; this check needs nothing but cargo. And the lock
+//! files beside the workspace's own, which nothing else builds each day.
 
 use std::fs;
 
@@ -54,12 +55,31 @@ pub(crate) fn check() -> Result<Outcome> {
     if !wrong.is_empty() {
         bail!("not allowed by deny.toml: {}", wrong.join("; "));
     }
-    let mut words = format!("{} packages", workspace.packages.len());
+    let locks = check_locks()?;
+    let mut words =
+        format!("{} packages; {locks} lock files beside Cargo.lock are up to date", workspace.packages.len());
     if shell::has("cargo-deny") {
         shell::run(workspace::cargo().args(["deny", "--log-level", "error", "check"]))?;
         words.push_str(", cargo-deny agrees");
     }
     Ok(Outcome::Passed(words))
+}
+
+/// Fails with a lock file of a package outside of the workspace that its dependencies have left
+/// behind: it could not be built with `--locked`. Returns how many there are.
+fn check_locks() -> Result<usize> {
+    let listed = workspace::git(&["ls-files", "*/Cargo.lock"])?;
+    let locks: Vec<&str> = listed.lines().collect();
+    for lock in &locks {
+        let manifest = workspace::checkout().join(lock).with_file_name("Cargo.toml");
+        let mut update = workspace::cargo();
+        update.args(["update", "--quiet", "--workspace", "--locked", "--manifest-path"]).arg(&manifest);
+        let remedy = || {
+            format!("{lock} is out of date, or the registry out of reach: `cargo update --workspace` there")
+        };
+        shell::output(&mut update).with_context(remedy)?;
+    }
+    Ok(locks.len())
 }
 
 /// Returns true if an SPDX expression can be met with the allowed licences alone. Anything
