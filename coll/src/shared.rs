@@ -261,11 +261,12 @@ impl Task {
         self.size < 2 || (self.bytes == 0 && !is_for_all && !matches!(self.operation, Barrier))
     }
 
-    /// Reduces the operands of all ranks, in their order, into `data`, which holds this rank's own.
-    /// From the third rank on the ones before it are combined first, and it reads its own back from
-    /// what it has written.
+    /// Reduces the operands of the first `ranks`, in their order, into `data`, which holds this
+    /// rank's own. From the third rank on the ones before it are combined first, and it reads its
+    /// own back from what it has written.
     fn fold<'l>(
         &self,
+        ranks: u32,
         data: &mut [u8],
         operand: impl Fn(u32) -> Result<&'l [u8], Cause>,
     ) -> Result<(), Cause> {
@@ -279,7 +280,7 @@ impl Task {
             }
             _ => copy(data, operand(0)?)?,
         }
-        (next..self.size).try_for_each(|rank| kernel.run(data, operand(rank)?, Order::IntoFirst))
+        (next..ranks).try_for_each(|rank| kernel.run(data, operand(rank)?, Order::IntoFirst))
     }
 
     /// Reduces the operands of a scan that are for this rank, as [`fold`](Self::fold) does those of
@@ -297,7 +298,7 @@ impl Task {
                 copy(data, operand(0)?)?;
                 (1..self.rank).try_for_each(|before| kernel.run(data, operand(before)?, Order::IntoFirst))
             }
-            _ => Self { size: self.rank.saturating_add(1), ..*self }.fold(data, operand),
+            _ => self.fold(self.rank.saturating_add(1), data, operand),
         }
     }
 }
@@ -340,7 +341,7 @@ impl Role for Task {
             _ if !self.receives() => Ok(()),
             Operation::Bcast => slot(self.root).and_then(|slot| copy(data, slot)),
             Operation::Scan | Operation::Exscan => self.scan(data, slot),
-            _ => self.fold(data, slot),
+            _ => self.fold(self.size, data, slot),
         };
         settled.map_err(|cause| (cause, None))
     }

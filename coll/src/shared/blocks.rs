@@ -332,7 +332,9 @@ impl<'m> Portions<'m> {
             Operation::Scan | Operation::Exscan => self.task.scan(data, slot),
             _ => {
                 self.take_own(data)?;
-                self.task.fold(self.block_mut(rank, data)?, |from| self.unpack(slot(from)?, from, rank))
+                self.task.fold(self.task.size, self.block_mut(rank, data)?, |from| {
+                    self.unpack(slot(from)?, from, rank)
+                })
             }
         }
     }

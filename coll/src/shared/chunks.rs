@@ -235,7 +235,7 @@ impl ChunkRun {
             if task.receives() {
                 self.await_all(task, slots, position)?;
                 let len = part.len();
-                task.fold(part, |rank| operand(slots, position, rank, 0..len))?;
+                task.fold(task.size, part, |rank| operand(slots, position, rank, 0..len))?;
             }
             slots.done(position);
         }
@@ -262,7 +262,7 @@ impl ChunkRun {
                 self.await_all(task, slots, written)?;
                 slots.fill(reduced)?;
                 let part = part.get_mut(own.clone()).unwrap_or_default();
-                task.fold(part, |rank| operand(slots, written, rank, own.clone()))?;
+                task.fold(task.size, part, |rank| operand(slots, written, rank, own.clone()))?;
                 fill(slots, reduced, part, part.len()..part.len())?;
                 slots.done(written);
                 Ok(())

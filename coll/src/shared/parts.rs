@@ -139,7 +139,7 @@ impl Portions<'_> {
             if me < 2 {
                 copy(into, given(me)?)?;
             }
-            return Ok(self.task.fold(into, given)?);
+            return Ok(self.task.fold(self.task.size, into, given)?);
         }
         for from in (0..self.task.size).filter(|from| *from != me) {
             let into = self.block_mut(from, data)?.get_mut(part.clone()).ok_or(Cause::Stale)?;

@@ -71,7 +71,7 @@ fn try_barrier(form: CallForm, comm: Handle) -> Result<bool, CallFault> {
         return Ok(false);
     }
     // SAFETY: there are no data.
-    unsafe { form.carry_out(aldis_coll::barrier, CallComm { handle: comm, comm: of }) }?;
+    unsafe { form.carry_out(aldis_coll::barrier, CallComm { handle: comm, comm: &of }) }?;
     Ok(true)
 }
 
@@ -98,7 +98,7 @@ unsafe fn try_bcast(
     // SAFETY: the caller promised that nothing touches them until the call is over.
     let bytes = unsafe { bytes.bytes() };
     // SAFETY: as above.
-    unsafe { form.carry_out(|| aldis_coll::bcast(bytes, root), CallComm { handle: comm, comm: of }) }?;
+    unsafe { form.carry_out(|| aldis_coll::bcast(bytes, root), CallComm { handle: comm, comm: &of }) }?;
     Ok(true)
 }
 

@@ -167,11 +167,13 @@ impl ByteOperation {
     }
 }
 
-/// The communicator of a call, as the program and as the kernel name it.
+/// The communicator of a call, as the program and as the kernel name it. The kernel's stays where
+/// it was found: what is copied at once, in other pieces than it was written in, waits until every
+/// store before has left the core.
 #[derive(Clone, Copy)]
-pub(super) struct CallComm {
+pub(super) struct CallComm<'c> {
     pub(super) handle: Handle,
-    pub(super) comm: Comm,
+    pub(super) comm: &'c Comm,
 }
 
 /// A call of `aldis-coll` on memory that lasts.
@@ -215,14 +217,14 @@ impl ByteCall {
     #[inline(never)]
     pub(super) unsafe fn start(
         self,
-        on: CallComm,
+        on: CallComm<'_>,
         memory: [Spare; 2],
         request: Ptr<Handle>,
     ) -> Result<(), CallFault> {
         let mut topology = None;
         // SAFETY: the topology is kept with it.
         let begun = engine::with(|ProcessEngine { scope, .. }| unsafe {
-            self.begin(scope, &on.comm, &mut topology, StartMode::Driven)
+            self.begin(scope, on.comm, &mut topology, StartMode::Driven)
         })?;
         request.set(requests::of_started(on.handle, begun, memory, topology)?)
     }
@@ -237,6 +239,10 @@ pub(super) enum CallForm {
 }
 
 impl CallForm {
+    pub(super) const fn is_blocking(self) -> bool {
+        matches!(self, Self::Blocking)
+    }
+
     /// Returns true if it can be: a blocking one is if nothing else has to go on meanwhile.
     #[inline(always)]
     pub(super) fn takes_fast_path(self) -> bool {
@@ -255,10 +261,10 @@ impl CallForm {
     pub(super) unsafe fn carry_out<C: BlockingCall>(
         self,
         describe: impl FnOnce() -> C,
-        on: CallComm,
+        on: CallComm<'_>,
     ) -> Result<(), CallFault> {
         match self {
-            Self::Blocking => engine::with(|engine| describe().run_on(engine.endpoint(), &on.comm)),
+            Self::Blocking => engine::with(|engine| describe().run_on(engine.endpoint(), on.comm)),
             // SAFETY: the caller's promise.
             Self::Nonblocking(request) => unsafe {
                 describe().into().start(on, <[Spare; 2]>::default(), request)

@@ -10,7 +10,7 @@ use core::ffi::c_int;
 
 use aldis_coll::layout::Block;
 use aldis_coll::{BlockCall, NeighborCall};
-use aldis_kernel::Rank;
+use aldis_kernel::{Comm, Rank};
 
 use super::Given;
 use super::call::{ByteCall, CallComm, CallForm};
@@ -21,11 +21,11 @@ use crate::objects::communicators::{self, rank_in};
 use crate::objects::datatypes::piece_memory;
 use crate::process::engine;
 
-/// The communicator of a call, if it is of one group and can be carried out at once in this form.
+/// Returns true if a call on this communicator is of one group, and can be carried out at once in
+/// this form.
 #[inline(always)]
-fn plain(handle: Handle, form: CallForm) -> Result<Option<CallComm>, CallFault> {
-    let comm = communicators::of(handle)?;
-    Ok((!comm.is_inter() && form.takes_fast_path()).then_some(CallComm { handle, comm }))
+fn is_plain(comm: &Comm, form: CallForm) -> bool {
+    !comm.is_inter() && form.takes_fast_path()
 }
 
 /// The data of so many ranks as one piece, if they are one.
@@ -71,7 +71,7 @@ fn block_of(blocks: &mut [u8], rank: Rank, len: usize) -> &mut [u8] {
 unsafe fn run(
     form: CallForm,
     describe: impl FnOnce() -> BlockCall<'static>,
-    on: CallComm,
+    on: CallComm<'_>,
 ) -> Result<bool, CallFault> {
     // SAFETY: the caller's promise.
     unsafe { form.carry_out(describe, on) }?;
@@ -89,7 +89,10 @@ unsafe fn try_in_grid(
     handle: Handle,
     call: NeighborForm,
 ) -> Result<bool, CallFault> {
-    let Some(on) = plain(handle, form)? else { return Ok(false) };
+    let comm = &communicators::of(handle)?;
+    if !is_plain(comm, form) {
+        return Ok(false);
+    }
     let topology = communicators::topology(handle)?;
     let [sources, destinations] = topology.degrees();
     let blocks = if call.is_gather { 1 } else { destinations };
@@ -103,7 +106,7 @@ unsafe fn try_in_grid(
     // SAFETY: the program leaves both alone until the call is over, and they are apart.
     unsafe {
         let call = (call.describe)(given.shown(), taken.bytes());
-        form.carry_out(|| ByteCall::Neighbors(call, topology), on)?;
+        form.carry_out(|| ByteCall::Neighbors(call, topology), CallComm { handle, comm })?;
     }
     Ok(true)
 }
@@ -170,10 +173,13 @@ unsafe fn try_rooted(
     >,
 ) -> Result<bool, CallFault> {
     let RootedCall { handle, describe, copy } = rooted;
-    let Some(on) = plain(handle, form)? else { return Ok(false) };
-    let root = rank_in(root, on.comm.size(), MPI_ERR_ROOT)?;
-    let data = if on.comm.rank() == root {
-        let Some(OwnAndBlocks { blocks, own }) = OwnAndBlocks::of(own, blocks, on.comm.size()) else {
+    let comm = &communicators::of(handle)?;
+    if !is_plain(comm, form) {
+        return Ok(false);
+    }
+    let root = rank_in(root, comm.size(), MPI_ERR_ROOT)?;
+    let data = if comm.rank() == root {
+        let Some(OwnAndBlocks { blocks, own }) = OwnAndBlocks::of(own, blocks, comm.size()) else {
             return Ok(false);
         };
         if let Some(own) = own {
@@ -187,7 +193,7 @@ unsafe fn try_rooted(
         own
     };
     // SAFETY: as above.
-    unsafe { run(form, || describe(data.bytes(), root), on) }
+    unsafe { run(form, || describe(data.bytes(), root), CallComm { handle, comm }) }
 }
 
 /// A gather of blocks of one length.
@@ -240,8 +246,11 @@ pub(super) unsafe fn try_allgather(
     blocks: Given,
     handle: Handle,
 ) -> Result<bool, CallFault> {
-    let Some(on) = plain(handle, form)? else { return Ok(false) };
-    let Some(OwnAndBlocks { blocks, own }) = OwnAndBlocks::of(own, blocks, on.comm.size()) else {
+    let comm = &communicators::of(handle)?;
+    if !is_plain(comm, form) {
+        return Ok(false);
+    }
+    let Some(OwnAndBlocks { blocks, own }) = OwnAndBlocks::of(own, blocks, comm.size()) else {
         return Ok(false);
     };
     // SAFETY: the program leaves both alone until the call is over, and they are apart.
@@ -251,7 +260,7 @@ pub(super) unsafe fn try_allgather(
         None => aldis_coll::allgather(blocks),
     };
     // SAFETY: as above.
-    unsafe { run(form, || call, on) }
+    unsafe { run(form, || call, CallComm { handle, comm }) }
 }
 
 /// A number of the program's, an `int` or more.
@@ -396,8 +405,11 @@ pub(super) unsafe fn try_allgatherv<'call, C: ListedNumber, P: ListedNumber>(
     blocks: impl FnOnce() -> Result<ListedBlocks<'call, C, P>, CallFault>,
     handle: Handle,
 ) -> Result<bool, CallFault> {
-    let (CallForm::Blocking, Some(on)) = (form, plain(handle, form)?) else { return Ok(false) };
-    let me = on.comm.rank();
+    let comm = &communicators::of(handle)?;
+    if !(form.is_blocking() && is_plain(comm, form)) {
+        return Ok(false);
+    }
+    let me = comm.rank();
     let Some(listed) = OwnAndListed::of(own, &blocks()?, me) else { return Ok(false) };
     // SAFETY: the program leaves both alone until the call is over, and they are apart.
     let (bytes, own) = unsafe { (listed.blocks.bytes(), listed.own.map(|own| own.shown())) };
@@ -406,7 +418,7 @@ pub(super) unsafe fn try_allgatherv<'call, C: ListedNumber, P: ListedNumber>(
         Some(own) => aldis_coll::allgatherv_from(own, bytes, blocks),
         None => aldis_coll::allgatherv(bytes, blocks),
     };
-    engine::with(|engine| Ok(call.run(engine.endpoint(), &on.comm)?))?;
+    engine::with(|engine| Ok(call.run(engine.endpoint(), comm)?))?;
     Ok(true)
 }
 
@@ -434,9 +446,12 @@ unsafe fn try_listed<'call, C: ListedNumber, P: ListedNumber>(
         impl FnOnce(&mut [u8], Region),
     >,
 ) -> Result<bool, CallFault> {
-    let (CallForm::Blocking, Some(on)) = (form, plain(call.handle, form)?) else { return Ok(false) };
-    let root = rank_in(root, on.comm.size(), MPI_ERR_ROOT)?;
-    let (data, list) = if on.comm.rank() == root {
+    let comm = &communicators::of(call.handle)?;
+    if !(form.is_blocking() && is_plain(comm, form)) {
+        return Ok(false);
+    }
+    let root = rank_in(root, comm.size(), MPI_ERR_ROOT)?;
+    let (data, list) = if comm.rank() == root {
         let Some(listed) = OwnAndListed::of(own, &(call.blocks)()?, root) else { return Ok(false) };
         // SAFETY: the caller's promise.
         unsafe { listed.copy(root, call.copy) };
@@ -447,7 +462,7 @@ unsafe fn try_listed<'call, C: ListedNumber, P: ListedNumber>(
     };
     // SAFETY: the program leaves it alone until the call is over.
     let call = (call.describe)(unsafe { data.bytes() }, list.blocks(), root);
-    engine::with(|engine| Ok(call.run(engine.endpoint(), &on.comm)?))?;
+    engine::with(|engine| Ok(call.run(engine.endpoint(), comm)?))?;
     Ok(true)
 }
 
@@ -500,7 +515,10 @@ pub(super) unsafe fn try_alltoallv<'call, C: ListedNumber, P: ListedNumber>(
     blocks: impl FnOnce() -> Result<[ListedBlocks<'call, C, P>; 2], CallFault>,
     handle: Handle,
 ) -> Result<bool, CallFault> {
-    let (CallForm::Blocking, Some(on)) = (form, plain(handle, form)?) else { return Ok(false) };
+    let comm = &communicators::of(handle)?;
+    if !(form.is_blocking() && is_plain(comm, form)) {
+        return Ok(false);
+    }
     if given.is_in_place() {
         return Ok(false);
     }
@@ -508,13 +526,13 @@ pub(super) unsafe fn try_alltoallv<'call, C: ListedNumber, P: ListedNumber>(
     let (Some((given, from)), Some((taken, to))) = (given.pieces(), taken.pieces()) else {
         return Ok(false);
     };
-    let own = |list: &ShortList| list.blocks().get(on.comm.rank().0 as usize).map(|block| block.len);
+    let own = |list: &ShortList| list.blocks().get(comm.rank().0 as usize).map(|block| block.len);
     if own(&from) != own(&to) || given.overlaps(taken) {
         return Ok(false);
     }
     // SAFETY: the program leaves both alone until the call is over, and they are apart.
     let call = unsafe { aldis_coll::alltoallv(given.shown(), from.blocks(), taken.bytes(), to.blocks()) };
-    engine::with(|engine| Ok(call.run(engine.endpoint(), &on.comm)?))?;
+    engine::with(|engine| Ok(call.run(engine.endpoint(), comm)?))?;
     Ok(true)
 }
 
@@ -528,8 +546,11 @@ pub(super) unsafe fn try_alltoall(
     taken: Given,
     handle: Handle,
 ) -> Result<bool, CallFault> {
-    let Some(on) = plain(handle, form)? else { return Ok(false) };
-    let ranks = on.comm.size();
+    let comm = &communicators::of(handle)?;
+    if !is_plain(comm, form) {
+        return Ok(false);
+    }
+    let ranks = comm.size();
     let (Some(given), Some(taken)) = (whole(given, ranks), whole(taken, ranks)) else {
         return Ok(false);
     };
@@ -539,5 +560,5 @@ pub(super) unsafe fn try_alltoall(
     // SAFETY: the program leaves both alone until the call is over, and they are apart.
     let (given, taken) = unsafe { (given.shown(), taken.bytes()) };
     // SAFETY: as above.
-    unsafe { run(form, || aldis_coll::alltoall(given, taken, &mut []), on) }
+    unsafe { run(form, || aldis_coll::alltoall(given, taken, &mut []), CallComm { handle, comm }) }
 }

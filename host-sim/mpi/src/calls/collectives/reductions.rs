@@ -226,7 +226,10 @@ impl ReductionPiece {
     #[inline(always)]
     fn run(self) -> Result<(), CallFault> {
         let Self { comm, what, given, result } = self;
-        let (mut own, mut scratch) = (ShortSpare::default(), ShortSpare::default());
+        // Each by itself: a pair is copied in other pieces than it was written in, and so waits until
+        // every store before has left the core.
+        let mut own = ShortSpare::default();
+        let mut scratch = ShortSpare::default();
         let data = match result {
             // SAFETY: the program leaves it alone until the call is over; what is given is apart.
             Some(result) => unsafe { result.bytes() },
@@ -506,7 +509,7 @@ unsafe fn try_scattered(
             // SAFETY: as above; the scratch is kept with it.
             unsafe {
                 let call = reduce_scatter_block_by(kernel, input, own, scratch.region().bytes());
-                let on = CallComm { handle: comm, comm: of };
+                let on = CallComm { handle: comm, comm: &of };
                 ByteCall::Blocks(call).start(on, [scratch, Spare::default()], request)?;
             }
         }
