@@ -226,8 +226,8 @@ impl ReductionPiece {
     #[inline(always)]
     fn run(self) -> Result<(), CallFault> {
         let Self { comm, what, given, result } = self;
-        // Each by itself: a pair is copied in other pieces than it was written in, and so waits until
-        // every store before has left the core.
+        // Each by itself: a pair is copied in other pieces than it was written in, and so waits
+        // until every store before has left the core.
         let mut own = ShortSpare::default();
         let mut scratch = ShortSpare::default();
         let data = match result {
