@@ -108,11 +108,10 @@ impl ChunkRun {
         if is_lent { 1 } else { segments }
     }
 
-    /// Takes the next part of what the other rank of two lends, `bytes` in all, of so many at most:
-    /// its place. It is empty once all are taken.
-    fn next_part(&mut self, bytes: usize, most: usize) -> Range<usize> {
+    /// Returns the place of the next part of what the other rank of two lends, `bytes` in all, of so
+    /// many at most. It is empty once all are read.
+    fn next_part(&self, bytes: usize, most: usize) -> Range<usize> {
         let start = most.saturating_mul(self.next as usize).min(bytes);
-        self.next = self.next.saturating_add((start < bytes).into());
         start..start.saturating_add(most).min(bytes)
     }
 
@@ -134,15 +133,16 @@ impl ChunkRun {
         if let Some(into) = into.get_mut(part.clone()).filter(|into| !into.is_empty()) {
             let from = self.lent().wrapping_add(part.start as u64);
             slots.read(self.number, other, from, into).map_err(about(other))?;
+            self.next = self.next.saturating_add(1);
         }
         Ok(part)
     }
 
     /// Reads on in what the other rank of two lends, `bytes` in all, as much as a segment, to this
-    /// rank's own chunk; returns it and the place of its bytes.
+    /// rank's own chunk; returns it and the place of its bytes, or nothing once all are read.
     ///
     /// # Errors
-    /// Those of [`read_on`](Self::read_on).
+    /// Those of [`read_on`](Self::read_on); the rank that is not done with what stood in the chunk.
     pub(super) fn read_chunk<'s>(
         &mut self,
         slots: &'s mut ControlSlots<'_>,
@@ -150,9 +150,13 @@ impl ChunkRun {
         bytes: usize,
     ) -> Result<(&'s [u8], Range<usize>), Stopped> {
         let part = self.next_part(bytes, self.segment_bytes());
+        if part.is_empty() {
+            return Ok((&[], part));
+        }
         let at = |offset: usize| self.lent().wrapping_add(offset as u64);
-        let from = at(part.start)..at(part.end);
-        Ok((slots.read_chunk(self.number, other, self.first, from)?, part))
+        let chunk = slots.read_chunk(self.number, other, self.first, at(part.start)..at(part.end))?;
+        self.next = self.next.saturating_add(1);
+        Ok((chunk, part))
     }
 
     /// Passes what a root lends to the other rank of two; true once that has it.

@@ -245,22 +245,25 @@ impl Pair for Portions<'_> {
         let (other, element) = (self.other(), self.element_bytes());
         let into = self.block_mut(other, data)?;
         let len = into.len();
-        Ok(match (self.task.kernel, self.apart()) {
-            (None, _) => run.read_on(slots, other, into, element)?.end == len,
+        let Some(kernel) = self.task.kernel else {
+            return Ok(run.read_on(slots, other, into, element)?.end == len);
+        };
+        let (from, order, part) = match self.apart() {
             // The other's operand comes to where the result is to be.
-            (Some(kernel), Some(GivenBlocks { memory, .. })) => {
+            Some(GivenBlocks { memory, .. }) => {
                 let part = run.read_on(slots, other, into, element)?;
-                let own = memory.get(part.clone()).ok_or(Cause::Stale)?;
-                kernel.run(into.get_mut(part.clone()).ok_or(Cause::Stale)?, own, self.order().reversed())?;
-                part.end == len
+                (memory.get(part.clone()), self.order().reversed(), part)
             }
-            (Some(kernel), None) => {
+            None => {
                 let (chunk, part) = run.read_chunk(slots, other, len)?;
-                let theirs = chunk.get(..part.len()).ok_or(Cause::Stale)?;
-                kernel.run(into.get_mut(part.clone()).ok_or(Cause::Stale)?, theirs, self.order())?;
-                part.end == len
+                (chunk.get(..part.len()), self.order(), part)
             }
-        })
+        };
+        let is_last = part.end == len;
+        if !part.is_empty() {
+            kernel.run(into.get_mut(part).ok_or(Cause::Stale)?, from.ok_or(Cause::Stale)?, order)?;
+        }
+        Ok(is_last)
     }
 
     fn take(&self, part: Range<usize>, chunk: &[u8], data: &mut [u8]) -> Result<(), Cause> {

@@ -1,11 +1,13 @@
 //! Data that one of two ranks lends, and the other reads from where they are.
 
+use core::num::NonZeroU32;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
 use aldis_coll::comm::dup;
+use aldis_coll::dyn_op::{DynReduction, reduce_by, reduce_by_from};
 use aldis_coll::layout::Block;
-use aldis_coll::op::{Reduce, Sum};
+use aldis_coll::op::{Function, Kernel, Reduce, Sum};
 use aldis_coll::{
     StartMode, allgatherv, allgatherv_from, allreduce, alltoall, barrier, bcast, gather, reduce, reduce_from,
     scatter,
@@ -162,6 +164,34 @@ fn an_operand_is_reduced_in_the_order_of_ranks_wherever_it_stands() {
         let lent = if is_long { 8 * 24 * len as u64 } else { 0 };
         assert_eq!(read, [lent, lent], "{len}");
     }
+}
+
+/// The sum of bytes, by a function that refuses to be called for none.
+const SUM_OF_SOME: Function = |_, into, from, _| {
+    if from.is_empty() {
+        return Err(Cause::Unsupported);
+    }
+    into.iter_mut().zip(from).for_each(|(into, from)| *into = into.wrapping_add(*from));
+    Ok(())
+};
+
+#[test]
+fn a_function_of_the_program_is_called_for_elements_alone() {
+    run(2, |endpoint| {
+        let read = lend(endpoint);
+        let (world, me) = (endpoint.world(), endpoint.world().rank().0);
+        let kernel = Kernel::of_function(SUM_OF_SOME, 0, NonZeroU32::MIN, true);
+        let sum = DynReduction { operation: Operation::Reduce, kernel, root: Rank(0) };
+        for len in [16_384, 65_536, 65_537, 131_072] {
+            let (own, mut data, mut scratch) = (vec![me as u8 + 1; len], vec![me as u8 + 1; len], [0; 1]);
+            reduce_by(sum, &mut data, &mut scratch).run(endpoint, &world).unwrap();
+            assert!(me == 1 || data.iter().all(|sum| *sum == 3), "{len} in place");
+            data.fill(7);
+            reduce_by_from(sum, &own, &mut data, &mut scratch).run(endpoint, &world).unwrap();
+            assert!(me == 1 || data.iter().all(|sum| *sum == 3), "{len} apart");
+        }
+        assert_eq!(read.load(Ordering::Relaxed) > 0, me == 0);
+    });
 }
 
 #[test]
