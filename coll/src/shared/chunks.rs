@@ -108,8 +108,8 @@ impl ChunkRun {
         if is_lent { 1 } else { segments }
     }
 
-    /// Returns the place of the next part of what the other rank of two lends, `bytes` in all, of so
-    /// many at most. It is empty once all are read.
+    /// Returns the place of the next part of what the other rank of two lends, `bytes` in all, of
+    /// so many at most. It is empty once all are read.
     fn next_part(&self, bytes: usize, most: usize) -> Range<usize> {
         let start = most.saturating_mul(self.next as usize).min(bytes);
         start..start.saturating_add(most).min(bytes)
@@ -142,7 +142,8 @@ impl ChunkRun {
     /// rank's own chunk; returns it and the place of its bytes, or nothing once all are read.
     ///
     /// # Errors
-    /// Those of [`read_on`](Self::read_on); the rank that is not done with what stood in the chunk.
+    /// Those of [`read_on`](Self::read_on); the rank that is not done with what stood in the
+    /// chunk.
     pub(super) fn read_chunk<'s>(
         &mut self,
         slots: &'s mut ControlSlots<'_>,

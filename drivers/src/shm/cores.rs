@@ -85,7 +85,11 @@ impl<'m> Cores<'m> {
         let (need, have) = (Self::lanes(&geometry), lanes.len());
         let Some(lanes) = lanes.get_mut(..need) else {
             let what = Resource::Peers;
-            return Err(Cause::TooSmall { what, need: need as u32, have: have as u32 });
+            return Err(Cause::TooSmall {
+                what,
+                need: need.try_into().unwrap_or(u32::MAX),
+                have: have as u32,
+            });
         };
         let skip = memory.as_ptr().align_offset(LINE_BYTES as usize);
         let max = memory.len() as u64;

@@ -36,6 +36,8 @@ struct EndsPool {
     free: u64,
     /// The position of the outgoing lane when it was last looked at.
     seen: [u32; PLACES_MAX],
+    /// The places that have not been looked at since they were taken, a bit each.
+    unseen: u64,
 }
 
 #[cfg(target_pointer_width = "64")]
@@ -67,6 +69,9 @@ impl<'m> LaneTable<'m> {
         let rows = unsafe { slice::from_raw_parts_mut(rows.as_mut_ptr().cast::<LaneRow>(), rows.len()) };
         #[cfg(target_pointer_width = "64")]
         let pool = EndsPool::new(ends);
+        // Without a place that leads nowhere there is none to point to.
+        #[cfg(target_pointer_width = "64")]
+        let rows = if pool.count == 0 { &mut [] } else { rows };
         #[cfg(target_pointer_width = "64")]
         rows.iter_mut().for_each(|row| row.peer.ends = pool.first.as_ptr());
         Self {
@@ -156,7 +161,7 @@ impl EndsPool {
             unsafe { first.add(place).write(LaneEnds::CLOSED) };
         }
         let all = u64::MAX.checked_shr(u64::BITS - count as u32).unwrap_or(0);
-        Self { first, count: count as EndsPlace, turn: 0, free: all & !1, seen: [0; PLACES_MAX] }
+        Self { first, count: count as EndsPlace, turn: 0, free: all & !1, seen: [0; PLACES_MAX], unseen: 0 }
     }
 
     /// The place of ends to which an entry of the table points.
@@ -223,12 +228,19 @@ impl LaneTable<'_> {
             return true;
         }
         let place = self.pool.free.trailing_zeros();
-        let Some(ends) = self.at_mut(place) else { return false };
-        *ends = LaneEnds { outgoing, peer: index, ..LaneEnds::CLOSED };
-        let ends: *mut LaneEnds = ends;
+        if place >= self.pool.count.into() {
+            return false;
+        }
+        // SAFETY: there is such a place.
+        let ends = unsafe { self.pool.first.add(place as usize) };
         let Some(peer) = self.peer_mut(index) else { return false };
-        peer.ends = ends;
+        // As it is derived from all places, and from no reference to this one, it outlives those
+        // that are made of either.
+        peer.ends = ends.as_ptr();
+        // SAFETY: as above, and it is this table's, which lends no other meanwhile.
+        unsafe { ends.write(LaneEnds { outgoing, peer: index, ..LaneEnds::CLOSED }) };
         self.pool.free &= self.pool.free - 1;
+        self.pool.unseen |= 1 << (place & 63);
         true
     }
 
@@ -254,11 +266,13 @@ impl LaneTable<'_> {
             let ends = self.at_mut(turn.into())?;
             let (position, peer) = (ends.outgoing.position(), ends.peer);
             let is_outgoing = ends.outgoing.is_open() && !ends.incoming.is_open();
+            let bit = 1 << (turn & 63);
             let seen = self.pool.seen.get_mut(usize::from(turn))?;
-            if is_outgoing && *seen == position {
+            if is_outgoing && *seen == position && self.pool.unseen & bit == 0 {
                 return Some(peer);
             }
             *seen = position;
+            self.pool.unseen &= !bit;
         }
         None
     }

@@ -530,16 +530,19 @@ impl Shm<'_> {
     fn hand_over(&mut self, index: u32) {
         let Some(peer) = self.lanes.peer_mut(index) else { return };
         let Some(place) = peer.path.granted.checked_sub(1) else { return };
-        if peer.claim_in_inbox(&self.inbox).is_none() || !self.take_ends(index) {
+        // None is claimed before there are ends: it would stay claimed.
+        if !self.has_room_in_inbox(index) || !self.take_ends(index) {
             return;
         }
         let Some(LanePair { peer, ends }) = self.lanes.pair_mut(index) else { return };
-        let Some(outgoing) = self.inbox.granted_lane(peer, place.into()) else { return };
-        let Some(claim) = peer.claim_in_inbox(&self.inbox) else { return };
-        claim.send(About::Record(PathRecord::HandOver(place)), self.alarm);
-        peer.path.granted = 0;
-        ends.incoming.let_go();
-        ends.outgoing = outgoing;
+        let outgoing = self.inbox.granted_lane(peer, place.into());
+        if let Some((outgoing, claim)) = outgoing.zip(peer.claim_in_inbox(&self.inbox)) {
+            claim.send(About::Record(PathRecord::HandOver(place)), self.alarm);
+            peer.path.granted = 0;
+            ends.incoming.let_go();
+            ends.outgoing = outgoing;
+        }
+        self.lanes.free_unused(index);
     }
 
     /// Gives a lane back that a peer has granted and this rank has no ends for: the peer has it

@@ -128,7 +128,11 @@ impl<'m> Shm<'m> {
         }
         let (have, need) = (lanes.len(), inbox.geometry.lane_entries().saturating_add(first.index()));
         let Some(lanes) = lanes.get_mut(..need) else {
-            return Err(Cause::TooSmall { what: Resource::Peers, need: need as u32, have: have as u32 });
+            return Err(Cause::TooSmall {
+                what: Resource::Peers,
+                need: need.try_into().unwrap_or(u32::MAX),
+                have: have as u32,
+            });
         };
         let peers = inbox.geometry.peers as usize + first.index();
         let Geometry { block_bytes, .. } = inbox.geometry;
@@ -266,7 +270,9 @@ impl<'m> Shm<'m> {
             let incoming = self.inbox.incoming(number).ok_or(Cause::Unreachable)?;
             let outgoing = theirs.outgoing(me.owner).ok_or(Cause::Unreachable)?;
             #[cfg(target_pointer_width = "64")]
-            self.lanes.take_ends(peer.0, RingSender::CLOSED);
+            if !self.lanes.take_ends(peer.0, RingSender::CLOSED) {
+                return Err(Cause::Unreachable);
+            }
             let pair = self.lanes.pair_mut(peer.0).ok_or(Cause::Unreachable)?;
             (pair.ends.outgoing, pair.ends.incoming) = (outgoing, incoming);
         }
@@ -356,6 +362,12 @@ fn drain<S: Sink>(lane: &mut LaneEnds, burst: Burst, sink: &mut S) -> (u32, Opti
         }
         if left != 0 {
             lane.outgoing.received_all();
+            // A sender that gets no messages back learns no credit from their heads, and is to see
+            // that its lane is empty: it may have other use for its ends.
+            #[cfg(target_pointer_width = "64")]
+            if !lane.outgoing.is_open() {
+                lane.incoming.publish();
+            }
         }
     }
     (left, None)

@@ -13,7 +13,7 @@ use aldis_drivers::shm::{Lane, Region};
 use aldis_hal::mmio::Mmio;
 use aldis_hal::{Instant, Platform};
 
-use crate::layout::{INBOX_BYTES, MESSAGE_BYTES_MAX, PEERS};
+use crate::layout::{INBOX_BYTES, LANES_LEN, MESSAGE_BYTES_MAX, PEERS};
 
 unsafe extern "C" {
     static mut core_number: u32;
@@ -79,7 +79,7 @@ impl<T> Once<T> {
 pub(crate) struct BoardParts {
     /// The registers.
     pub(crate) board: Board,
-    /// The transport's state, one entry a core.
+    /// The transport's state, as many entries as the geometry asks for.
     pub(crate) lanes: &'static mut [Lane],
     /// Room for one message.
     pub(crate) message: &'static mut [u8],
@@ -87,7 +87,7 @@ pub(crate) struct BoardParts {
 
 /// Everything, once.
 pub(crate) fn take() -> Option<BoardParts> {
-    static LANES: Once<[Lane; PEERS]> = Once::new([const { Lane::EMPTY }; PEERS]);
+    static LANES: Once<[Lane; LANES_LEN]> = Once::new([const { Lane::EMPTY }; LANES_LEN]);
     static MESSAGE: Once<[u8; MESSAGE_BYTES_MAX]> = Once::new([0; MESSAGE_BYTES_MAX]);
     let (lanes, message) = (LANES.take()?, MESSAGE.take()?);
     let (core, clock) = (NonNull::new(&raw mut core_number)?, NonNull::new(&raw mut microseconds)?);

@@ -18,4 +18,7 @@ pub(crate) const GEOMETRY: Geometry =
 /// Bytes of one inbox.
 pub(crate) const INBOX_BYTES: usize = GEOMETRY.inbox_bytes();
 
+/// Entries of a core's table of lanes.
+pub(crate) const LANES_LEN: usize = GEOMETRY.lane_entries();
+
 const _: () = assert!(GEOMETRY.check().is_ok() && INBOX_BYTES.is_multiple_of(64));

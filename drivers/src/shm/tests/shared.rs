@@ -9,6 +9,7 @@ use aldis_hal::{Again, Cause, Extras, PeerId, Post};
 
 use super::{InboxesJob, SMALL};
 use crate::shm::Geometry;
+use crate::shm::inbox::INBOX_SLOTS;
 use crate::shm::path::{LaneStage, PathRecord};
 
 /// Three ranks that have one lane each.
@@ -97,9 +98,16 @@ const MANY: Geometry = Geometry { peers: 70, ..ONE_LANE };
 
 #[test]
 fn ends_go_from_peers_that_are_idle_to_those_that_are_talked_to() {
-    let mut world = InboxesJob::new(MANY, 0);
+    // Whether credit is told at the last message, as at every one of a few, or not.
+    for (slots, count) in [(4, 20), (16, 18), (16, 19), (16, 23)] {
+        ends_go_to_those_that_are_talked_to(Geometry { slots, ..MANY }, count);
+    }
+}
+
+fn ends_go_to_those_that_are_talked_to(geometry: Geometry, count: u8) {
+    let mut world = InboxesJob::new(geometry, 0);
     for peer in 1..64 {
-        talk(&mut world, 0, peer, 0..20);
+        talk(&mut world, 0, peer, 0..count);
         assert_eq!((stage(&world, peer, 0), ends_in_use(&world, 0)), (LaneStage::Open, peer as usize));
     }
     // The lane is granted, and taken over once a peer has been found to which nothing is sent.
@@ -114,7 +122,7 @@ fn ends_go_from_peers_that_are_idle_to_those_that_are_talked_to() {
     let drained: Vec<_> = drained.collect();
     assert!(matches!(drained[..], [_]), "{drained:?}");
     // One that has closed its lane and talks again gets it again.
-    talk(&mut world, 0, drained[0], 20..80);
+    talk(&mut world, 0, drained[0], count..80);
     assert_eq!((stage(&world, drained[0], 0), ends_in_use(&world, 0)), (LaneStage::Open, 63));
 }
 
@@ -127,6 +135,9 @@ fn a_lane_that_is_granted_to_a_rank_without_ends_goes_back_when_another_wants_it
             let first = if peer == 64 { number - 20 } else { number };
             talk(&mut world, 0, peer, first..first + 1);
         });
+        let inbox = world.ranks[64].inbox.shared();
+        let claimed = (0..INBOX_SLOTS).filter(|slot| inbox.owner(*slot).is_some());
+        assert_eq!(claimed.count(), 0, "none of its slots is kept for the record");
     }
     assert_eq!((stage(&world, 64, 0), ends_in_use(&world, 0)), (LaneStage::Granted, 63), "all are in use");
     talk(&mut world, 1, 64, 0..17);
