@@ -9,7 +9,7 @@ use core::mem::MaybeUninit;
 use aldis_drivers::Loopback;
 use aldis_drivers::authenticated::{AuthKey, AuthenticatedNic};
 use aldis_drivers::discovery::{Discovery, DiscoverySetup, Entry, Overdue};
-use aldis_drivers::ethernet::{Config, Ethernet, EthernetMemory, PeerRow, are_sizes};
+use aldis_drivers::ethernet::{Config, Ethernet, EthernetMemory, PeerLink, PeerRow, are_sizes};
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Epoch, PeerId, Platform};
 use aldis_kernel::{Comm, Composite, Endpoint, Error, Scope, SizesError, StorageSizes};
@@ -184,6 +184,7 @@ impl Tables {
             Some(self.loopback_bytes),
             bytes_of::<Entry>(self.entries),
             bytes_of::<PeerRow>(self.others),
+            bytes_of::<PeerLink>(self.others),
             bytes_of::<u64>(self.ring_words),
             bytes_of::<u64>(self.ring_words),
             bytes_of::<u16>(lengths),
@@ -244,10 +245,11 @@ fn wire(
     let framing = config.framing();
     let discovery = Discovery::new(nic, setup, entries)?.framed(framing)?;
     let rows = arena.table(tables.others, &PeerRow::EMPTY).ok_or(Trouble::Memory)?;
+    let links = arena.table(tables.others, &PeerLink::EMPTY).ok_or(Trouble::Memory)?;
     let lengths = tables.others * tables.window;
     let mut ring = || Some((arena.table(tables.ring_words, &0_u64)?, arena.table(lengths, &0_u16)?));
     let rings = [ring().ok_or(Trouble::Memory)?, ring().ok_or(Trouble::Memory)?];
-    let memory = EthernetMemory::of_slices(rows, rings, tables.window, tables.message_bytes)?;
+    let memory = EthernetMemory::of_slices(rows, links, rings, tables.window, tables.message_bytes)?;
     let (cost, link) = config.pace();
     let config = Config { framing, link, ..Config::new(me, epoch, job, cost) };
     let ethernet = Ethernet::new(discovery, memory, config)?;

@@ -40,6 +40,8 @@ pub(crate) enum Defect {
     NoStale,
     NoRepeats,
     AdmitsAnyLife,
+    ClosesAlone,
+    ClosesForEver,
     // In a handshake of a stream.
     BothChoose,
     IgnoresLives,

@@ -25,6 +25,10 @@ pub struct EthernetCounters {
     pub reordered: u64,
     /// Connections opened.
     pub opened: u64,
+    /// Connections closed by agreement, since another peer wanted a link.
+    pub closed: u64,
+    /// Handshakes that found no free link, so that their senders ask again.
+    pub turned_away: u64,
     /// Frames of another protocol, for another station or for all.
     pub foreign: u64,
     /// Frames shorter than their headers say.

@@ -1,16 +1,17 @@
-//! The transport without its device: rows, rings, and what becomes of a peer.
+//! The transport without its device: rows, links, rings, and what becomes of a peer.
 
 use core::fmt;
 
 use aldis_hal::{Again, Caps, Cause, Epoch, Instant, Nic, PeerId, Refusal, Sink};
-use aldis_protocols::connect::{Connect, HandshakeEvent, HandshakeSetup, LinkOffer};
+use aldis_protocols::connect::{ConnectRecord, HandshakeEvent, HandshakeSetup, LinkOffer};
 use aldis_protocols::reliable::{self, DeliveryOrder, Link};
 
 use super::framing::{Framing, Port};
-use super::peer::{PeerPresence, PeerRow};
-use super::queue::{QueueLine, RowQueue};
+use super::peer::{PeerLink, PeerPresence, PeerRow};
+use super::pool::LinkPool;
+use super::queue::{LinkLine, LinkQueue};
 use super::storage::{EthernetMemory, FrameSlots};
-use super::timers::Timers;
+use super::timers::{ROWS_PER_POLL, Timers};
 use super::{Config, EthernetCounters};
 
 /// Polls in a row that may leave time-outs alone because frames were still waiting when their
@@ -23,17 +24,23 @@ pub(super) struct EthernetEngine<'m> {
     pub(super) framing: Framing,
     pub(super) port: Port,
     pub(super) rows: &'m mut [PeerRow],
+    pub(super) links: &'m mut [PeerLink],
+    pub(super) pool: LinkPool,
     pub(super) outgoing: FrameSlots<'m>,
     pub(super) incoming: FrameSlots<'m>,
     pub(super) link: reliable::LinkConfig,
     pub(super) setup: HandshakeSetup,
     pub(super) caps: Caps,
-    /// Rows with something to transmit.
-    pub(super) due: RowQueue,
-    /// Rows with something to tell the sink.
-    news: RowQueue,
-    /// Rows that were posted to since the last poll: posts do not know the time.
-    posted: RowQueue,
+    /// Links with something to transmit.
+    pub(super) due: LinkQueue,
+    /// Links with something to tell the sink.
+    news: LinkQueue,
+    /// Links that were posted to since the last poll: posts do not know the time.
+    posted: LinkQueue,
+    /// The reason why peers without a link were lost, while that is reported to the sink.
+    pub(super) untold: Option<Cause>,
+    /// The row that is looked at next for one of them.
+    pub(super) telling: usize,
     pub(super) timers: Timers,
     /// The time of the last poll.
     pub(super) now: Instant,
@@ -48,7 +55,7 @@ impl<'m> EthernetEngine<'m> {
         config: Config,
         caps: Caps,
     ) -> Result<Self, Cause> {
-        let EthernetMemory { rows, outgoing, incoming } = memory;
+        let EthernetMemory { rows, links, outgoing, incoming } = memory;
         let Config { link, connect, framing, .. } = config;
         if connect.epoch == Epoch(0) {
             return Err(Cause::Incompatible);
@@ -61,14 +68,18 @@ impl<'m> EthernetEngine<'m> {
             framing,
             port: Port { station: framing.station(nic.mac()), offload: nic.offload() },
             rows,
+            links,
+            pool: LinkPool::new(),
             outgoing,
             incoming,
             link,
             setup: HandshakeSetup { offer, frame_bytes_min: frame_bytes, ..connect },
             caps,
-            due: RowQueue::new(QueueLine::Due),
-            news: RowQueue::new(QueueLine::News),
-            posted: RowQueue::new(QueueLine::Posted),
+            due: LinkQueue::new(LinkLine::Due),
+            news: LinkQueue::new(LinkLine::News),
+            posted: LinkQueue::new(LinkLine::Posted),
+            untold: None,
+            telling: 0,
             timers: Timers::new(),
             now: Instant(0),
             undrained: 0,
@@ -98,7 +109,7 @@ impl<'m> EthernetEngine<'m> {
         let row = self.index(peer).and_then(|index| self.rows.get(index));
         match row.map(|row| row.presence) {
             None | Some(PeerPresence::Unknown) => Err(Cause::Unreachable),
-            Some(PeerPresence::Gone) => Err(Cause::PeerDead),
+            Some(PeerPresence::Gone | PeerPresence::Untold) => Err(Cause::PeerDead),
             Some(PeerPresence::Known) => Ok(&self.caps),
         }
     }
@@ -110,26 +121,37 @@ impl<'m> EthernetEngine<'m> {
         if group || station.mac == self.port.station.mac {
             return Err(Cause::Unreachable);
         }
+        let link = self.link_of(index).and_then(|link| self.links.get(link));
+        let admitted = link.map(|link| link.connect.admitted());
         let Some(row) = self.rows.get_mut(index) else { return Err(Cause::Unreachable) };
         if row.presence == PeerPresence::Unknown {
-            row.connect = Connect::new(&self.setup, peer.0, index as u16);
+            row.record = ConnectRecord::new(&self.setup);
         }
         row.station = station;
-        if row.connect.introduce(epoch) {
-            row.close(PeerPresence::Known);
+        if admitted.unwrap_or(row.record.admitted()).unwrap_or(Epoch(0)) == epoch {
+            return Ok(());
+        }
+        (row.presence, row.waiting) = (PeerPresence::Known, false);
+        self.drop_link(index);
+        if let Some(row) = self.rows.get_mut(index) {
+            row.record.introduce(epoch);
         }
         Ok(())
     }
 
     pub(super) fn quiesce(&mut self, peer: PeerId) -> Result<(), Cause> {
-        let row = self.index(peer).and_then(|index| self.rows.get_mut(index));
-        let row = row.filter(|row| row.presence != PeerPresence::Unknown).ok_or(Cause::Stale)?;
-        row.connect.abandon();
-        row.close(PeerPresence::Gone);
+        let row = self.index(peer).and_then(|index| Some((index, self.rows.get_mut(index)?)));
+        let known = row.filter(|(_, row)| row.presence != PeerPresence::Unknown);
+        let (index, row) = known.ok_or(Cause::Stale)?;
+        (row.presence, row.waiting) = (PeerPresence::Gone, false);
+        self.drop_link(index);
+        if let Some(row) = self.rows.get_mut(index) {
+            row.record.abandon();
+        }
         Ok(())
     }
 
-    /// Returns the row and the slot that a message of `len` bytes for `peer` is to be written to,
+    /// Returns the link and the slot that a message of `len` bytes for `peer` is to be written to,
     /// if it can be taken.
     #[inline]
     pub(super) fn admit(&mut self, peer: PeerId, len: usize) -> Result<(usize, usize), Refusal> {
@@ -139,28 +161,46 @@ impl<'m> EthernetEngine<'m> {
             return Err(Refusal::Never(Cause::TooBig { len: len as u64, max: max as u64 }));
         }
         let never = Refusal::Never(Cause::Unreachable);
-        let index = self.index(peer).ok_or(never)?;
-        let row = self.rows.get_mut(index).ok_or(never)?;
-        match row.link.vacancy(&self.link, self.now) {
+        // Of a few links one is kept for peers that ask: what this side wants waits in the queue.
+        let may_ask = !self.is_pooled();
+        let row = self.index(peer).ok_or(never)?;
+        let entry = self.rows.get_mut(row).ok_or(never)?;
+        let Some(index) = entry.link() else {
+            entry.waiting = true;
+            self.want(row);
+            return Err(Refusal::Again(Again::Connecting));
+        };
+        let link = self.links.get_mut(index).ok_or(never)?;
+        let vacancy =
+            if link.closing { Err(Again::Connecting) } else { link.link.vacancy(&self.link, self.now) };
+        match vacancy {
             Ok(sequence) => Ok((index, self.link.slot(sequence))),
             Err(why) => {
-                row.waiting = true;
-                row.asked |= why == Again::Connecting;
-                self.posted.push(self.rows, index as u32);
+                entry.waiting = true;
+                link.asked |= may_ask && why == Again::Connecting && !link.link.is_open();
+                self.posted.push(self.links, index as u32);
                 Err(Refusal::Again(why))
             }
         }
     }
 
     /// Notes that the caller waits for a peer: the next poll begins a handshake with it, unless
-    /// there is one or a connection. A death is noticed on those.
+    /// there is one or a connection. A death is noticed on those. Where there are fewer links than
+    /// peers, such peers have a link in turns.
     #[inline]
     pub(super) fn expect(&mut self, peer: PeerId) {
-        let Some(index) = self.index(peer) else { return };
-        let row = self.rows.get_mut(index).filter(|row| row.presence == PeerPresence::Known);
-        if let Some(row) = row.filter(|row| !row.link.is_open()) {
-            row.asked = true;
-            self.posted.push(self.rows, index as u32);
+        let Some(row) = self.index(peer) else { return };
+        let Some(entry) = self.rows.get(row).filter(|entry| entry.presence == PeerPresence::Known) else {
+            return;
+        };
+        let link = entry.link();
+        if self.is_pooled() {
+            return self.watch_for(row);
+        }
+        let Some(index) = link else { return self.want(row) };
+        if let Some(link) = self.links.get_mut(index).filter(|link| !link.link.is_open()) {
+            link.asked = true;
+            self.posted.push(self.links, index as u32);
         }
     }
 
@@ -168,31 +208,35 @@ impl<'m> EthernetEngine<'m> {
     #[inline]
     pub(super) fn commit(&mut self, index: usize, slot: usize, len: usize) {
         self.outgoing.set_len(index, slot, len);
-        let Some(row) = self.rows.get_mut(index) else { return };
-        if row.link.queue(&self.link, self.now).is_some() {
+        let Some(link) = self.links.get_mut(index) else { return };
+        if link.link.queue(&self.link, self.now).is_some() {
+            (link.used, link.served) = (true, true);
             self.counters.messages_sent += 1;
-            self.due.push(self.rows, index as u32);
-            self.posted.push(self.rows, index as u32);
+            self.due.push(self.links, index as u32);
+            self.posted.push(self.links, index as u32);
         }
     }
 
     /// The time is known again: what was posted since the last poll, under its time, happened just
-    /// now or a while ago, and handshakes can begin. No more rows than were posted to.
+    /// now or a while ago, and handshakes can begin. No more links than were posted to.
     #[inline]
     pub(super) fn tell_the_time(&mut self, now: Instant) {
         let then = core::mem::replace(&mut self.now, now);
-        while let Some(index) = self.posted.pop(self.rows) {
-            let Some(row) = self.rows.get_mut(index as usize) else { return };
-            row.link.retime(&self.link, then, now);
-            if core::mem::take(&mut row.asked) && !row.link.is_open() && row.connect.connect(&self.setup, now)
+        while let Some(index) = self.posted.pop(self.links) {
+            let Some(link) = self.links.get_mut(index as usize) else { return };
+            link.link.retime(&self.link, then, now);
+            if core::mem::take(&mut link.asked)
+                && !link.link.is_open()
+                && link.connect.connect(&self.setup, now)
             {
-                self.due.push(self.rows, index);
+                self.due.push(self.links, index);
             }
             self.note(index as usize);
         }
+        self.serve_wanted();
     }
 
-    /// Reports at most `budget` events of the queued rows to the sink; each row gets one turn;
+    /// Reports at most `budget` events of the queued links to the sink; each link gets one turn;
     /// returns how many.
     #[inline]
     pub(super) fn notify_sink<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
@@ -201,42 +245,77 @@ impl<'m> EthernetEngine<'m> {
             if left == 0 {
                 break;
             }
-            let Some(index) = self.news.pop(self.rows) else { break };
+            let Some(index) = self.news.pop(self.links) else { break };
             left -= self.tell_of(index as usize, left, sink);
+        }
+        if let Some(cause) = self.untold {
+            left -= self.tell_losses(cause, left, sink);
         }
         budget - left
     }
 
-    /// Reports the events of one row to the sink. At least one event of the budget is there.
+    /// Reports the loss of peers without a link, of which so many rows are looked at.
+    #[cold]
+    fn tell_losses<S: Sink>(&mut self, cause: Cause, budget: u32, sink: &mut S) -> u32 {
+        let mut told = 0;
+        for _ in 0..ROWS_PER_POLL {
+            if told == budget {
+                break;
+            }
+            let at = self.telling;
+            let Some(row) = self.rows.get_mut(at) else {
+                (self.untold, self.telling) = (None, 0);
+                break;
+            };
+            self.telling = at + 1;
+            if row.presence == PeerPresence::Untold {
+                row.presence = PeerPresence::Gone;
+                sink.lost(self.peer(at), cause);
+                told += 1;
+            }
+        }
+        told
+    }
+
+    /// Reports the events of one link to the sink. At least one event of the budget is there.
     fn tell_of<S: Sink>(&mut self, index: usize, budget: u32, sink: &mut S) -> u32 {
-        let peer = self.peer(index);
-        let Some(row) = self.rows.get_mut(index) else { return 0 };
-        if let Some(cause) = row.lost.take() {
+        let Some(link) = self.links.get_mut(index).filter(|link| link.taken) else { return 0 };
+        let (row, lost) = (link.row as usize, link.lost.take());
+        let peer = self.peer(row);
+        if let Some(cause) = lost {
             sink.lost(peer, cause);
+            self.note(index);
             return 1;
         }
         let told = self.deliver_stored(index, budget, sink);
-        let Some(row) = self.rows.get_mut(index) else { return told };
-        if row.waiting && told < budget && row.link.vacancy(&self.link, self.now).is_ok() {
-            row.waiting = false;
+        self.step_close(index);
+        let (Some(link), Some(entry)) = (self.links.get_mut(index), self.rows.get_mut(row)) else {
+            return told;
+        };
+        let is_ready = entry.waiting && told < budget && !link.closing;
+        if is_ready && link.link.vacancy(&self.link, self.now).is_ok() {
+            (entry.waiting, link.served) = (false, true);
             sink.ready(peer);
             return told + 1;
         }
-        self.timers.note(row.deadline());
-        if row.backlog {
-            self.news.push(self.rows, index as u32);
+        self.timers.note(link.deadline());
+        if link.backlog {
+            self.news.push(self.links, index as u32);
         }
         told
     }
 
     /// Delivers stored messages that are next in order, at most `budget`.
     pub(super) fn deliver_stored<S: Sink>(&mut self, index: usize, budget: u32, sink: &mut S) -> u32 {
-        let peer = self.peer(index);
-        let Some(row) = self.rows.get_mut(index).filter(|row| row.backlog) else { return 0 };
+        let Some(row) = self.links.get(index).filter(|link| link.backlog).map(|link| link.row) else {
+            return 0;
+        };
+        let peer = self.peer(row as usize);
+        let Some(link) = self.links.get_mut(index) else { return 0 };
         let mut told = 0;
         while told < budget {
-            let Some(sequence) = row.link.next_stored() else {
-                row.backlog = false;
+            let Some(sequence) = link.link.next_stored() else {
+                link.backlog = false;
                 break;
             };
             sink.arrived(peer, self.incoming.message(index, self.link.slot(sequence)));
@@ -246,34 +325,37 @@ impl<'m> EthernetEngine<'m> {
         told
     }
 
-    /// Queues a row for the sink.
+    /// Queues a link for the sink.
     #[inline]
     pub(super) fn announce(&mut self, index: usize) {
-        self.news.push(self.rows, index as u32);
-    }
-
-    /// A row's timers may have changed.
-    #[inline]
-    pub(super) fn note(&mut self, index: usize) {
-        if let Some(row) = self.rows.get(index) {
-            self.timers.note(row.deadline());
-        }
+        self.news.push(self.links, index as u32);
     }
 
     /// Acts on what a handshake has come to.
     pub(super) fn settle(&mut self, index: usize, event: HandshakeEvent) {
         match event {
             HandshakeEvent::Opened(opened) => {
-                let Some(row) = self.rows.get_mut(index) else { return };
-                row.link = Link::open(&self.link, opened.ends, self.now);
+                let Some(link) = self.links.get_mut(index) else { return };
+                link.link = Link::open(&self.link, opened.ends, self.now);
+                (link.used, link.since) = (true, self.now);
+                let row = link.row as usize;
                 self.counters.opened += 1;
-                if row.waiting {
+                // The caller may wait for an answer when the link is another's.
+                self.watch_for(row);
+                if self.rows.get(row).is_some_and(|row| row.waiting) {
                     self.announce(index);
                 }
             }
+            HandshakeEvent::Closing => {
+                let Some(link) = self.links.get_mut(index) else { return };
+                link.closing = true;
+                self.step_close(index);
+            }
+            HandshakeEvent::Closed => self.end_link(index),
             HandshakeEvent::Restarted(_) | HandshakeEvent::TimedOut => self.lose(index, Cause::PeerDead),
             HandshakeEvent::Refused(why) => {
-                aldis_hal::debug!("{} and this rank do not fit: {}", self.peer(index), why);
+                let row = self.links.get(index).map_or(0, |link| link.row);
+                aldis_hal::debug!("{} and this rank do not fit: {}", self.peer(row as usize), why);
                 self.lose(index, Cause::Incompatible);
             }
         }
@@ -282,24 +364,33 @@ impl<'m> EthernetEngine<'m> {
     /// Ends every peer that there still is.
     #[cold]
     pub(super) fn lose_all(&mut self, cause: Cause) {
-        for index in 0..self.rows.len() {
-            if self.rows.get(index).is_some_and(|row| row.presence == PeerPresence::Known) {
-                self.lose(index, cause);
+        for row in 0..self.rows.len() {
+            if self.rows.get(row).is_none_or(|entry| entry.presence != PeerPresence::Known) {
+                continue;
+            }
+            match self.link_of(row) {
+                Some(index) => self.lose(index, cause),
+                None => self.doom(row, cause),
             }
         }
     }
 
-    /// Ends a peer; the loss is reported to the sink in the next poll, or later in this one.
+    /// Ends the peer of a link; the loss is reported to the sink in the next poll, or later in this
+    /// one.
     #[cold]
     pub(super) fn lose(&mut self, index: usize, cause: Cause) {
-        let Some(row) = self.rows.get_mut(index) else { return };
-        row.connect.abandon();
-        row.close(PeerPresence::Gone);
-        row.lost = Some(cause);
+        let Some(link) = self.links.get_mut(index) else { return };
+        link.connect.abandon();
+        link.close();
+        link.lost = Some(cause);
+        if let Some(row) = self.rows.get_mut(link.row as usize) {
+            (row.presence, row.waiting) = (PeerPresence::Gone, false);
+        }
         self.announce(index);
+        self.note(index);
     }
 
-    /// Looks at some rows' timers, if any has passed. Not while frames wait that the budget has
+    /// Looks at some links' timers, if any has passed. Not while frames wait that the budget has
     /// left, for a while.
     #[inline]
     pub(super) fn expire(&mut self, drained: bool) {
@@ -308,20 +399,20 @@ impl<'m> EthernetEngine<'m> {
             return;
         }
         self.undrained = 0;
-        for index in self.timers.walk(self.now, self.rows.len()) {
-            self.expire_row(index);
+        for index in self.timers.walk(self.now, self.links.len()) {
+            self.expire_link(index);
         }
     }
 
-    fn expire_row(&mut self, index: usize) {
-        let Some(row) = self.rows.get_mut(index) else { return };
-        if row.deadline().is_some_and(|deadline| deadline <= self.now) {
-            let event = row.connect.handle_timeout(self.now);
-            let link = row.link.handle_timeout(&self.link, self.now);
-            self.due.push(self.rows, index as u32);
+    fn expire_link(&mut self, index: usize) {
+        let Some(link) = self.links.get_mut(index) else { return };
+        if link.deadline().is_some_and(|deadline| deadline <= self.now) {
+            let event = link.connect.handle_timeout(self.now);
+            let expired = link.link.handle_timeout(&self.link, self.now);
+            self.due.push(self.links, index as u32);
             if let Some(event) = event {
                 self.settle(index, event);
-            } else if let Err(cause) = link {
+            } else if let Err(cause) = expired {
                 self.lose(index, cause);
             }
         }
@@ -330,12 +421,16 @@ impl<'m> EthernetEngine<'m> {
 
     /// The time at which the next poll is due for its own sake.
     pub(super) fn poll_at(&self) -> Instant {
-        let at_once = self.news.len() != 0 || self.due.len() != 0 || self.posted.len() != 0;
-        if at_once { self.now } else { self.timers.earliest() }
+        let at_once = self.news.len() != 0
+            || self.due.len() != 0
+            || self.posted.len() != 0
+            || self.untold.is_some()
+            || self.pool.answer.is_some();
+        if at_once { self.now } else { self.timers.earliest().min(self.pool.poll_at(self.now)) }
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.rows.iter().all(|row| row.link.is_idle())
+        self.links.iter().all(|link| link.link.is_idle())
     }
 }
 

@@ -103,9 +103,21 @@
 //! # Limits
 //!
 //! 65536 other ranks, a window of 64 frames, messages below 64 KiB and within the MTU. Memory is
-//! [`bytes_per_peer`] for each peer: with a window of 8 and an MTU of 1500 under 24 KiB, and with
-//! one of 32 under 93 KiB. One poll handles as many frames as its budget, sends as many, and looks
-//! at the timers of 32 peers.
+//! [`BYTES_PER_KNOWN_PEER`], 32 bytes, for each peer, and [`bytes_per_link`] for each that the rank
+//! can be active with at a time: with a window of 8 and an MTU of 1500 under 24 KiB, and with one
+//! of 32 under 93 KiB. One poll handles as many frames as its budget, sends as many, and looks at
+//! the timers of 32 links.
+//!
+//! # Fewer links than peers
+//!
+//! With [`EthernetStorage::pooled`] a job's size is no memory size. A peer has a link from the
+//! first message, in either direction, until another peer wants one: then the connection that has
+//! been idle longest is closed, which both sides agree on when everything in both directions has
+//! arrived, and messages go on in order by the next one. A post without a link answers `Again` and
+//! hears when it can go; a handshake that finds no link is answered by *busy*, and repeated. The
+//! death of a peer is noticed on its link; others that are waited for
+//! ([`expect`](aldis_hal::Transport::expect)), or had one before, are given one in turns, sixteen
+//! within [`silence_ns`](aldis_protocols::reliable::LinkConfig::silence_ns).
 
 mod config;
 mod counters;
@@ -113,6 +125,7 @@ mod engine;
 mod framing;
 pub mod header;
 mod peer;
+mod pool;
 mod queue;
 mod receive;
 mod storage;
@@ -131,8 +144,11 @@ pub use config::Config;
 pub use counters::EthernetCounters;
 pub use framing::{CardAddress, Framing, Ipv4, Udp};
 pub(crate) use framing::{Port, Station};
-pub use peer::PeerRow;
-pub use storage::{EthernetMemory, EthernetStorage, PEERS_MAX, are_sizes, bytes_per_peer};
+pub use peer::{PeerLink, PeerRow};
+pub use storage::{
+    BYTES_PER_KNOWN_PEER, EthernetMemory, EthernetStorage, LINKS_MIN, PEERS_MAX, are_sizes, bytes_per_link,
+    bytes_per_peer,
+};
 pub use transport::{Ethernet, EthernetSlot};
 
 /// Bytes of a frame in front of the message, with an EtherType of its own; see

@@ -4,7 +4,7 @@
 use aldis_hal::cause::Malformed;
 use aldis_hal::copy::copy;
 use aldis_hal::{Cause, PeerId, Sink};
-use aldis_protocols::connect::{Message, slot};
+use aldis_protocols::connect::{Connect, Message, slot};
 use aldis_protocols::reliable::{Frame, FrameFate, FrameKind, Taken, open};
 
 use super::engine::EthernetEngine;
@@ -78,18 +78,54 @@ impl EthernetEngine<'_> {
             Err(why) => return self.refuse(why),
         };
         let index = self.index(PeerId(message.rank));
-        let row = index.and_then(|index| self.rows.get_mut(index));
-        let Some((index, row)) = index.zip(row).filter(|(_, row)| row.presence != PeerPresence::Unknown)
-        else {
+        let row = index.and_then(|index| Some((index, self.rows.get(index)?)));
+        let Some((row, entry)) = row.filter(|(_, row)| row.presence != PeerPresence::Unknown) else {
             self.counters.unknown += 1;
             return;
         };
-        if row.station != from {
+        if entry.station != from {
             self.counters.impostor += 1;
             return;
         }
-        let event = row.connect.handle(&self.setup, &message, self.now);
-        self.due.push(self.rows, index as u32);
+        let Some(index) = entry.link() else { return self.take_contact(row, &message) };
+        let Some(link) = self.links.get_mut(index) else { return };
+        if link.closing && link.backlog {
+            // What has come is delivered before the end of the connection; the peer says it again.
+            return;
+        }
+        let event = link.connect.handle(&self.setup, &message, self.now);
+        self.due.push(self.links, index as u32);
+        if let Some(event) = event {
+            self.settle(index, event);
+        }
+        self.note(index);
+    }
+
+    /// A message of the handshake from a peer without a link: given one if it asks for a connection
+    /// or is found to have begun a new life, answered if it is neither, and turned away if there is
+    /// no link now.
+    #[cold]
+    fn take_contact(&mut self, row: usize, message: &Message) {
+        let Some(entry) = self.rows.get_mut(row) else { return };
+        let (station, before) = (entry.station, entry.record);
+        let mut connect = Connect::resume(before, message.rank, row as u16);
+        let event = connect.handle(&self.setup, message, self.now);
+        entry.record = connect.record();
+        if event.is_none() && !connect.is_connecting() {
+            let answer = connect.poll_transmit(&self.setup);
+            self.pool.answer = answer.map(|answer| (station, answer));
+            return;
+        }
+        entry.record = before;
+        let Some(index) = self.take_link_asked(row) else {
+            self.counters.turned_away += 1;
+            self.pool.answer = Some((station, Connect::turn_away(&self.setup, message)));
+            return self.want(row);
+        };
+        if let Some(link) = self.links.get_mut(index) {
+            link.connect = connect;
+        }
+        self.due.push(self.links, index as u32);
         if let Some(event) = event {
             self.settle(index, event);
         }
@@ -101,8 +137,10 @@ impl EthernetEngine<'_> {
     fn take_frame<S: Sink>(&mut self, received: ReceivedFrame<'_>, budget: u32, sink: &mut S) -> u32 {
         let ReceivedFrame { from, frame, payload } = received;
         let number = frame.connection.get();
-        let index = usize::from(slot(number));
-        let Some(row) = self.rows.get_mut(index).filter(|row| row.connect.number() == number) else {
+        let row = self.rows.get(usize::from(slot(number)));
+        let held = row.and_then(|row| Some((row, row.link()?)));
+        let held = held.and_then(|(row, index)| Some((row, index, self.links.get_mut(index)?)));
+        let Some((row, index, link)) = held.filter(|(_, _, link)| link.connect.number() == number) else {
             self.counters.stale += 1;
             return 1;
         };
@@ -110,9 +148,9 @@ impl EthernetEngine<'_> {
             self.counters.impostor += 1;
             return 1;
         }
-        if !row.link.is_open() {
+        if !link.link.is_open() {
             // What comes before the confirmation is as good as one; after the end it is nothing.
-            match row.connect.handle_data(number) {
+            match link.connect.handle_data(number) {
                 Some(event) => self.settle(index, event),
                 None => {
                     self.counters.stale += 1;
@@ -123,8 +161,8 @@ impl EthernetEngine<'_> {
         if payload.len() > self.incoming.message_bytes {
             return self.cut_off(index, Malformed::Length);
         }
-        let Some(row) = self.rows.get_mut(index) else { return 1 };
-        let events = match row.link.handle_frame(&self.link, frame, self.now) {
+        let Some(link) = self.links.get_mut(index) else { return 1 };
+        let events = match link.link.handle_frame(&self.link, frame, self.now) {
             Ok(Taken { fate, .. }) => self.take_payload(
                 index,
                 Payload { fate, sequence: frame.sequence.get(), bytes: payload },
@@ -147,10 +185,12 @@ impl EthernetEngine<'_> {
         sink: &mut S,
     ) -> u32 {
         let Payload { fate, sequence, bytes } = payload;
-        let Some(row) = self.rows.get_mut(index) else { return 1 };
+        let Some(link) = self.links.get_mut(index) else { return 1 };
         match fate {
             FrameFate::Deliver => {
-                sink.arrived(self.peer(index), bytes);
+                link.used = true;
+                let row = link.row as usize;
+                sink.arrived(self.peer(row), bytes);
                 self.counters.messages_received += 1;
                 self.deliver_next(index, budget, sink)
             }
@@ -158,7 +198,7 @@ impl EthernetEngine<'_> {
                 let place = self.link.slot(sequence);
                 copy(self.incoming.fill(index, place, bytes.len()), bytes);
                 self.incoming.set_len(index, place, bytes.len());
-                row.link.stored(sequence);
+                link.link.stored(sequence);
                 self.counters.reordered += 1;
                 1
             }
@@ -178,11 +218,11 @@ impl EthernetEngine<'_> {
     /// the next poll.
     #[inline]
     fn deliver_next<S: Sink>(&mut self, index: usize, budget: u32, sink: &mut S) -> u32 {
-        if let Some(row) = self.rows.get_mut(index) {
-            row.backlog = true;
+        if let Some(link) = self.links.get_mut(index) {
+            link.backlog = true;
         }
         let told = self.deliver_stored(index, budget.saturating_sub(1), sink);
-        if self.rows.get(index).is_some_and(|row| row.backlog) {
+        if self.links.get(index).is_some_and(|link| link.backlog) {
             self.announce(index);
         }
         1 + told
@@ -191,12 +231,17 @@ impl EthernetEngine<'_> {
     /// The frame may have opened the window, want an answer, or have moved the timers.
     #[inline]
     fn after_frame(&mut self, index: usize) {
-        let Some(row) = self.rows.get_mut(index) else { return };
-        let due = row.link.poll_transmit().is_some();
-        let ready = row.waiting && row.link.vacancy(&self.link, self.now).is_ok();
-        self.timers.note(row.deadline());
+        let Some(link) = self.links.get_mut(index) else { return };
+        if link.closing {
+            self.step_close(index);
+        }
+        let Some(link) = self.links.get_mut(index) else { return };
+        let due = link.link.poll_transmit().is_some();
+        let waiting = !link.closing && self.rows.get(link.row as usize).is_some_and(|row| row.waiting);
+        let ready = waiting && link.link.vacancy(&self.link, self.now).is_ok();
+        self.timers.note(link.deadline());
         if due {
-            self.due.push(self.rows, index as u32);
+            self.due.push(self.links, index as u32);
         }
         if ready {
             self.announce(index);
@@ -207,7 +252,8 @@ impl EthernetEngine<'_> {
     #[cold]
     fn cut_off(&mut self, index: usize, what: Malformed) -> u32 {
         self.counters.malformed += 1;
-        aldis_hal::debug!("{} broke the protocol: {}", self.peer(index), what);
+        let row = self.links.get(index).map_or(0, |link| link.row);
+        aldis_hal::debug!("{} broke the protocol: {}", self.peer(row as usize), what);
         self.lose(index, Cause::Malformed(what));
         1
     }

@@ -8,11 +8,11 @@ use aldis_protocols::reliable::{Frame, FrameKind, Transmit, seal};
 use zerocopy::IntoBytes;
 
 use super::engine::EthernetEngine;
-use super::framing::Station;
+use super::framing::{Framing, Port, Station};
 use super::header::SUBTYPE;
 use super::transport::Ethernet;
 
-/// The outcome of a row's turn.
+/// The outcome of a link's turn.
 enum SendTurn {
     /// A frame is with the device.
     Sent,
@@ -22,29 +22,29 @@ enum SendTurn {
     NoDescriptor,
 }
 
-/// The handshake message or frame that a row has to send.
+/// The handshake message or frame that a link has to send.
 enum DueFrame {
     Handshake(Message),
     Frame(Transmit),
 }
 
 impl<N: Nic> Ethernet<'_, N> {
-    /// Sends at most `most` frames: one of each row that has something, in turn.
+    /// Sends at most `most` frames: one of each link that has something, in turn.
     #[inline]
     pub(super) fn pump(&mut self, most: u32) {
         let mut sent = 0;
         while sent < most
-            && let Some(index) = self.engine.due.pop(self.engine.rows)
+            && let Some(index) = self.engine.due.pop(self.engine.links)
         {
             match self.turn(index) {
                 SendTurn::Sent => {
                     sent += 1;
-                    self.engine.due.push(self.engine.rows, index);
+                    self.engine.due.push(self.engine.links, index);
                 }
                 SendTurn::Idle => {}
                 SendTurn::NoDescriptor => {
                     self.engine.counters.no_descriptor += 1;
-                    self.engine.due.push(self.engine.rows, index);
+                    self.engine.due.push(self.engine.links, index);
                     return;
                 }
             }
@@ -53,7 +53,29 @@ impl<N: Nic> Ethernet<'_, N> {
 }
 
 impl<N: Nic> Ethernet<'_, N> {
-    /// Sends the first thing that a row has to send.
+    /// Sends the answer to a peer without a link, if there is one and the device takes it: without
+    /// it the peer asks again.
+    #[inline]
+    pub(super) fn answer(&mut self) {
+        if let Some((to, message)) = self.engine.pool.answer.take() {
+            self.send_answer(to, message);
+        }
+    }
+
+    #[cold]
+    fn send_answer(&mut self, to: Station, message: Message) {
+        let Self { nic, engine } = self;
+        let mut buffer = [0; MESSAGE_BYTES_MAX];
+        let payload = message.encode(&mut buffer).unwrap_or_default();
+        let frame = Frame::new(FrameKind::Handshake);
+        if let SendTurn::Sent =
+            send(nic, WireEnds { framing: engine.framing, port: engine.port, to }, frame, payload)
+        {
+            engine.counters.frames_sent += 1;
+        }
+    }
+
+    /// Sends the first thing that a link has to send.
     fn turn(&mut self, index: u32) -> SendTurn {
         let Self { nic, engine } = self;
         let index = index as usize;
@@ -67,17 +89,34 @@ impl<N: Nic> Ethernet<'_, N> {
                 (*frame, payload.map_or(&[][..], |sequence| engine.payload(index, sequence)))
             }
         };
-        let Some(mut token) = nic.transmit(engine.framing.headers_bytes() + payload.len()) else {
-            return SendTurn::NoDescriptor;
-        };
-        let Some(frame) = seal(frame, payload) else { return SendTurn::Idle };
-        let parts = [frame.as_bytes(), payload];
-        let heading = engine.framing.heading(SUBTYPE, to, engine.port, parts);
-        fill(token.bytes(), [&heading, frame.as_bytes(), payload]);
-        token.send();
-        engine.transmitted(index, &due);
-        SendTurn::Sent
+        let ends = WireEnds { framing: engine.framing, port: engine.port, to };
+        let turn = send(nic, ends, frame, payload);
+        if let SendTurn::Sent = turn {
+            engine.transmitted(index, &due);
+        }
+        turn
     }
+}
+
+/// The two ends of a frame, and its framing.
+struct WireEnds {
+    framing: Framing,
+    port: Port,
+    to: Station,
+}
+
+/// Hands a frame to the device.
+#[inline]
+fn send<N: Nic>(nic: &mut N, ends: WireEnds, frame: Frame, payload: &[u8]) -> SendTurn {
+    let WireEnds { framing, port, to } = ends;
+    let Some(mut token) = nic.transmit(framing.headers_bytes() + payload.len()) else {
+        return SendTurn::NoDescriptor;
+    };
+    let Some(frame) = seal(frame, payload) else { return SendTurn::Idle };
+    let heading = framing.heading(SUBTYPE, to, port, [frame.as_bytes(), payload]);
+    fill(token.bytes(), [&heading, frame.as_bytes(), payload]);
+    token.send();
+    SendTurn::Sent
 }
 
 /// Writes the parts one after the other.
@@ -91,13 +130,13 @@ pub(crate) fn fill<const PARTS: usize>(mut to: &mut [u8], parts: [&[u8]; PARTS])
 }
 
 impl EthernetEngine<'_> {
-    /// Returns what a row has to send, and to which station. This changes nothing.
+    /// Returns what a link has to send, and to which station. This changes nothing.
     #[inline]
     fn due(&self, index: usize) -> Option<(Station, DueFrame)> {
-        let row = self.rows.get(index)?;
-        let handshake = || row.connect.poll_transmit(&self.setup).map(DueFrame::Handshake);
-        let due = handshake().or_else(|| row.link.poll_transmit().map(DueFrame::Frame))?;
-        Some((row.station, due))
+        let link = self.links.get(index).filter(|link| link.taken)?;
+        let handshake = || link.connect.poll_transmit(&self.setup).map(DueFrame::Handshake);
+        let due = handshake().or_else(|| link.link.poll_transmit().map(DueFrame::Frame))?;
+        Some((self.rows.get(link.row as usize)?.station, due))
     }
 
     /// The payload with this number.
@@ -110,16 +149,19 @@ impl EthernetEngine<'_> {
     #[inline]
     fn transmitted(&mut self, index: usize, due: &DueFrame) {
         self.counters.frames_sent += 1;
-        let Some(row) = self.rows.get_mut(index) else { return };
+        let Some(link) = self.links.get_mut(index) else { return };
         match due {
-            DueFrame::Handshake(message) => row.connect.transmitted(&self.setup, message, self.now),
+            DueFrame::Handshake(message) => {
+                link.connect.transmitted(&self.setup, message, self.now);
+                self.note(index);
+            }
             DueFrame::Frame(transmit) => {
-                let repeated = row.link.counters().repeated;
-                row.link.transmitted(&self.link, transmit, self.now);
-                let repeated = row.link.counters().repeated.wrapping_sub(repeated);
+                let repeated = link.link.counters().repeated;
+                link.link.transmitted(&self.link, transmit, self.now);
+                let repeated = link.link.counters().repeated.wrapping_sub(repeated);
                 self.counters.retransmitted += u64::from(repeated);
+                self.timers.note(link.deadline());
             }
         }
-        self.timers.note(row.deadline());
     }
 }

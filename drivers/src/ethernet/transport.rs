@@ -82,7 +82,7 @@ impl<'m, N: Nic> Ethernet<'m, N> {
 /// changed nothing but bytes that are never read.
 pub struct EthernetSlot<'a, 'm, N: Nic> {
     ethernet: &'a mut Ethernet<'m, N>,
-    row: usize,
+    link: usize,
     slot: usize,
     len: usize,
 }
@@ -90,19 +90,22 @@ pub struct EthernetSlot<'a, 'm, N: Nic> {
 impl<N: Nic> Slot for EthernetSlot<'_, '_, N> {
     #[inline]
     fn bytes(&mut self) -> &mut [u8] {
-        self.ethernet.engine.outgoing.fill(self.row, self.slot, self.len)
+        self.ethernet.engine.outgoing.fill(self.link, self.slot, self.len)
     }
 
     #[inline]
     fn commit(self) {
-        self.ethernet.engine.commit(self.row, self.slot, self.len);
+        self.ethernet.engine.commit(self.link, self.slot, self.len);
         self.ethernet.pump(1);
     }
 }
 
 impl<N: Nic> fmt::Debug for EthernetSlot<'_, '_, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EthernetSlot").field("row", &self.row).field("len", &self.len).finish_non_exhaustive()
+        f.debug_struct("EthernetSlot")
+            .field("link", &self.link)
+            .field("len", &self.len)
+            .finish_non_exhaustive()
     }
 }
 
@@ -149,8 +152,8 @@ impl<'m, N: Nic> Transport for Ethernet<'m, N> {
 
     #[inline]
     fn reserve(&mut self, peer: PeerId, len: usize) -> Result<EthernetSlot<'_, 'm, N>, Refusal> {
-        let (row, slot) = self.engine.admit(peer, len)?;
-        Ok(EthernetSlot { ethernet: self, row, slot, len })
+        let (link, slot) = self.engine.admit(peer, len)?;
+        Ok(EthernetSlot { ethernet: self, link, slot, len })
     }
 
     /// Lets go of a peer: its connection is dropped without a word, and later posts answer
@@ -165,20 +168,20 @@ impl<'m, N: Nic> Transport for Ethernet<'m, N> {
     /// Polls the device. An event is a frame received, a message that had waited for an earlier
     /// one, or a report on a peer. At most `budget` frames are sent, besides.
     fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
-        let Self { nic, engine } = self;
-        engine.tell_the_time(now);
+        self.engine.tell_the_time(now);
         // News come of frames and time-outs alone, a bounded number of each: they cannot starve
         // arrivals.
-        let mut left = budget - engine.notify_sink(budget, sink);
+        let mut left = budget - self.engine.notify_sink(budget, sink);
         let mut drained = false;
         while left != 0 && !drained {
-            match nic.receive() {
-                Some(frame) => left -= engine.take_in(frame.bytes(), left, sink),
+            match self.nic.receive() {
+                Some(frame) => left -= self.engine.take_in(frame.bytes(), left, sink),
                 None => drained = true,
             }
+            self.answer();
         }
-        left -= engine.notify_sink(left, sink);
-        engine.expire(drained);
+        left -= self.engine.notify_sink(left, sink);
+        self.engine.expire(drained);
         self.pump(budget);
         budget - left
     }

@@ -32,8 +32,10 @@
 //!
 //! # Bounds
 //!
-//! Messages of [`MESSAGE_BYTES_MAX`] at most, a window of [`WINDOW`] of them to each peer: 93 KiB a
-//! peer with the usual MTU, in pages that are not there before they are used.
+//! Messages of [`MESSAGE_BYTES_MAX`] at most, a window of [`WINDOW`] of them to each peer that the
+//! rank is active with: 93 KiB each with the usual MTU, in pages that are not there before they are
+//! used. Of another 32 bytes are kept. A rank is active with as many as it has rows for
+//! ([`peer_rows`](crate::peer_rows)).
 
 mod address;
 mod wire;
@@ -42,7 +44,7 @@ use core::ops::Range;
 use std::os::fd::OwnedFd;
 
 use aldis_drivers::authenticated::AuthenticatedNic;
-use aldis_drivers::ethernet::{Ethernet, EthernetMemory, PeerRow};
+use aldis_drivers::ethernet::{BYTES_PER_KNOWN_PEER, Ethernet, EthernetMemory, PeerLink, PeerRow};
 use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Sink};
 use aldis_nic::{CARD_KINDS, CardError, RankNic};
 
@@ -68,6 +70,9 @@ pub const WINDOW: usize = 32;
 /// Bytes of the longest message, whatever the MTU: what one of 9000 carries, and a multiple of 8.
 pub const MESSAGE_BYTES_MAX: usize = 8928;
 
+/// Bytes that are kept of a peer that a rank does not talk to.
+pub(crate) const BYTES_PER_PEER: usize = BYTES_PER_KNOWN_PEER;
+
 /// The card of a rank, whose frames have tags, or are as they are.
 pub type WiredNic = AuthenticatedNic<RankNic>;
 
@@ -81,6 +86,8 @@ pub(crate) struct WiredIdentity {
     pub(crate) me: PeerId,
     pub(crate) epoch: Epoch,
     pub(crate) ranks: u32,
+    /// Peers that it can be active with at a time.
+    pub(crate) links: u32,
     /// Ranks that are reached through shared memory.
     pub(crate) mates: Range<u32>,
     /// The key of the job, if it has one.
@@ -167,13 +174,16 @@ pub(crate) fn disagreement<'a>(
     others.find_map(|(rank, text)| text.map(|text| (rank, text)))
 }
 
-/// Memory of the transport over frames for so many peers, for the rest of the process.
+/// Memory of the transport over frames for so many peers, of which so many have a link at a time,
+/// for the rest of the process.
 pub(crate) fn memory(
     others: usize,
+    links: usize,
     window: usize,
     message_bytes: usize,
 ) -> Result<EthernetMemory<'static>, Cause> {
-    let (messages, words) = (others * window, others * window * message_bytes / size_of::<u64>());
+    let (messages, words) = (links * window, links * window * message_bytes / size_of::<u64>());
     let ring = || (vec![0; words].leak(), vec![0; messages].leak());
-    EthernetMemory::of_slices(vec![PeerRow::EMPTY; others].leak(), [ring(), ring()], window, message_bytes)
+    let (rows, pool) = (vec![PeerRow::EMPTY; others].leak(), vec![PeerLink::EMPTY; links].leak());
+    EthernetMemory::of_slices(rows, pool, [ring(), ring()], window, message_bytes)
 }

@@ -423,6 +423,7 @@ fn far(terms: &Terms, epoch: Epoch, board: &'static StatusBoard) -> Result<Reach
             me: PeerId(rank),
             epoch,
             ranks,
+            links: PeerRows::asked(ranks)?.saturating_sub(1),
             mates,
             key: terms.tcp.as_deref().map(|terms| terms.key),
         });

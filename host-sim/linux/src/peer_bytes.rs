@@ -9,7 +9,7 @@ use aldis_drivers::direct::Table;
 use aldis_drivers::shm::Lane;
 use aldis_kernel::storage::bytes_per_peer;
 
-use crate::{cma, copier, storage, tcp};
+use crate::{cma, copier, ethernet, storage, tcp};
 
 /// A figure and the words for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +24,7 @@ pub struct PeerBytes {
 const ROW: usize = bytes_per_peer(0, 0, 0);
 
 /// All figures.
-pub const ALL: [PeerBytes; 4] = [
+pub const ALL: [PeerBytes; 5] = [
     PeerBytes { name: "Linux: bytes per idle peer, its row where all ranks have one", bytes: ROW },
     PeerBytes {
         name: "Linux: bytes per idle peer, shared memory",
@@ -37,6 +37,7 @@ pub const ALL: [PeerBytes; 4] = [
         name: "Linux: bytes per idle peer, TCP with one address and link",
         bytes: tcp::BYTES_PER_PEER,
     },
+    PeerBytes { name: "Linux: bytes per idle peer, Ethernet", bytes: ethernet::BYTES_PER_PEER },
     PeerBytes {
         name: "Linux: bytes per active peer, its row and places",
         bytes: bytes_per_peer(storage::ENVELOPES, storage::BLOCKS, storage::BLOCK_BYTES),
@@ -49,7 +50,7 @@ mod tests {
 
     #[test]
     fn a_peer_that_is_idle_costs_a_small_part_of_an_active_one() {
-        let [row, shm, tcp, active] = ALL.map(|figure| figure.bytes);
-        assert!(row + shm.max(tcp) < active / 100, "{ALL:?}");
+        let [row, shm, tcp, ethernet, active] = ALL.map(|figure| figure.bytes);
+        assert!(row + shm.max(tcp).max(ethernet) < active / 100, "{ALL:?}");
     }
 }

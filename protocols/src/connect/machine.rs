@@ -23,6 +23,10 @@ pub(super) enum ConnectPhase {
     Asking,
     Answering,
     Open,
+    /// The peer has ended the connection, and this side not yet.
+    Left,
+    /// This side has ended the connection, and waits for the other to do so.
+    Closing,
 }
 
 /// A message that answers one that came: `kind`, `number` and `echo`.
@@ -35,7 +39,7 @@ pub struct Connect {
     pub(super) phase: ConnectPhase,
     /// True if this side has asked for the connection, and gets an event if it cannot be had.
     pub(super) wanted: bool,
-    /// A hello or a welcome is to be sent.
+    /// A hello, a welcome or a close is to be sent.
     pub(super) due: bool,
     pub(super) doublings: u8,
     pub(super) reply: Option<Reply>,
@@ -55,6 +59,52 @@ pub struct Connect {
 }
 
 const _: () = assert!(size_of::<Connect>() <= 56, "the state of a peer is small and constant");
+
+/// The part of a handshake that outlives its connections: enough to go on from, for the caller that
+/// keeps a [`Connect`] for those peers alone with which it has a connection or makes one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct ConnectRecord {
+    admitted: u32,
+    theirs: u32,
+    /// The generation of the number that was chosen last.
+    generation: u16,
+    /// That number is this side's since the peer was introduced.
+    is_ours: bool,
+}
+
+const _: () = assert!(size_of::<ConnectRecord>() <= 12, "a peer without a connection is small");
+
+impl ConnectRecord {
+    /// No peer. All bits zero.
+    pub const NONE: Self = Self { admitted: 0, theirs: 0, generation: 0, is_ours: false };
+
+    /// A peer of which nothing is admitted yet.
+    #[must_use]
+    pub const fn new(setup: &HandshakeSetup) -> Self {
+        Self { generation: ((setup.epoch.0 >> 16) ^ setup.epoch.0) as u16, ..Self::NONE }
+    }
+
+    /// The life that may connect, if any.
+    #[must_use]
+    pub const fn admitted(&self) -> Option<Epoch> {
+        if self.admitted == 0 { None } else { Some(Epoch(self.admitted)) }
+    }
+
+    /// This life of the peer may connect from now on, and no other. True if that is news.
+    pub const fn introduce(&mut self, epoch: Epoch) -> bool {
+        if self.admitted == epoch.0 {
+            return false;
+        }
+        (self.admitted, self.theirs, self.is_ours) = (epoch.0, 0, false);
+        true
+    }
+
+    /// Nothing connects until the peer is introduced anew.
+    pub const fn abandon(&mut self) {
+        self.admitted = 0;
+    }
+}
 
 /// Returns true if `number` was chosen after `other` by the same life.
 const fn newer(number: u32, other: u32) -> bool {
@@ -82,8 +132,31 @@ impl Connect {
     /// The peer with this rank, in this slot of the caller's table; nothing is admitted yet.
     #[must_use]
     pub const fn new(setup: &HandshakeSetup, peer: u32, slot: u16) -> Self {
-        let generation = (setup.epoch.0 >> 16) ^ setup.epoch.0;
-        Self { peer, chosen: generation.wrapping_mul(GENERATION) | slot as u32, ..Self::NONE }
+        Self::resume(ConnectRecord::new(setup), peer, slot)
+    }
+
+    /// The peer with this rank, in this slot, of which this was kept; there is no connection.
+    #[must_use]
+    pub const fn resume(record: ConnectRecord, peer: u32, slot: u16) -> Self {
+        let ConnectRecord { admitted, theirs, generation, is_ours } = record;
+        let chosen = (generation as u32).wrapping_mul(GENERATION) | slot as u32;
+        Self { peer, admitted, chosen, theirs, ours: if is_ours { chosen } else { 0 }, ..Self::NONE }
+    }
+
+    /// The part to be kept when there is no connection any more.
+    #[must_use]
+    pub const fn record(&self) -> ConnectRecord {
+        let Self { admitted, theirs, chosen, ours, .. } = *self;
+        let generation = (chosen / GENERATION) as u16;
+        // Zero is no number, so that one with a generation and a slot of zero is not chosen.
+        ConnectRecord { admitted, theirs, generation, is_ours: ours != 0 }
+    }
+
+    /// Returns true if nothing is lost when all but the [`record`](Self::record) is dropped: there
+    /// is no connection, none is under way, and nothing is to be answered.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        matches!(self.phase, ConnectPhase::Closed) && self.reply.is_none()
     }
 
     /// This life of the peer may connect from now on, and no other. If that is news, whatever was
@@ -92,7 +165,7 @@ impl Connect {
         if self.admitted == epoch.0 {
             return false;
         }
-        self.close();
+        self.reset();
         (self.admitted, self.ours, self.theirs, self.reply) = (epoch.0, 0, 0, None);
         true
     }
@@ -108,7 +181,7 @@ impl Connect {
         if self.admitted == 0 {
             return false;
         }
-        if !self.wanted && self.phase != ConnectPhase::Open {
+        if !self.wanted && !self.is_open() {
             self.wanted = true;
             self.deadline.set(now, setup.deadline_ns);
             if self.phase == ConnectPhase::Closed {
@@ -118,23 +191,59 @@ impl Connect {
         true
     }
 
+    /// Ends an open connection in good order: everything that this side sent has arrived, and it
+    /// sends nothing more. True if the connection is over, as the peer has ended it already; else
+    /// [`HandshakeEvent::Closed`] follows, and until then the peer's frames are taken.
+    pub fn close(&mut self, setup: &HandshakeSetup, now: Instant) -> bool {
+        if !self.is_open() {
+            return false;
+        }
+        if self.phase == ConnectPhase::Left || planted(Defect::ClosesAlone) {
+            self.end_agreed(true);
+            return true;
+        }
+        (self.phase, self.due, self.doublings) = (ConnectPhase::Closing, true, 0);
+        self.deadline.set(now, setup.deadline_ns);
+        false
+    }
+
     /// The caller gives the connection up: its link found the peer dead. The peer has to be
     /// introduced anew.
     pub fn abandon(&mut self) {
-        self.close();
+        self.reset();
         self.admitted = 0;
     }
 
     /// Returns true if the connection is there.
     #[must_use]
     pub const fn is_open(&self) -> bool {
-        matches!(self.phase, ConnectPhase::Open)
+        matches!(self.phase, ConnectPhase::Open | ConnectPhase::Left)
     }
 
     /// Returns true if the handshake is under way.
     #[must_use]
     pub const fn is_connecting(&self) -> bool {
         matches!(self.phase, ConnectPhase::Asking | ConnectPhase::Answering)
+    }
+
+    /// Returns true if this side has ended the connection, and the peer not yet.
+    #[must_use]
+    pub const fn is_closing(&self) -> bool {
+        matches!(self.phase, ConnectPhase::Closing)
+    }
+
+    /// Returns true if this side asks, and has had no answer.
+    #[must_use]
+    pub const fn is_asking(&self) -> bool {
+        matches!(self.phase, ConnectPhase::Asking)
+    }
+
+    /// Returns the answer to a hello for which the caller has no room now: the peer asks again.
+    #[must_use]
+    pub const fn turn_away(setup: &HandshakeSetup, hello: &Message) -> Message {
+        let kind = HandshakeKind::Refuse(HandshakeRefusal::Busy);
+        let sides = MessageEnds { job: setup.job, rank: setup.rank, epoch: setup.epoch, to: hello.rank };
+        Message::new(kind, ConnectionNumbers { own: 0, echo: hello.number }, sides, setup.offer)
     }
 
     /// This side's number of the connection or attempt: frames with another are stale. Zero: none.
@@ -151,6 +260,7 @@ impl Connect {
             (Some(reply), _) => reply,
             (None, ConnectPhase::Asking) if self.due => (HandshakeKind::Hello, self.ours, self.theirs),
             (None, ConnectPhase::Answering) if self.due => (HandshakeKind::Welcome, self.ours, self.theirs),
+            (None, ConnectPhase::Closing) if self.due => (HandshakeKind::Close, self.ours, self.theirs),
             _ => return None,
         };
         let sides = MessageEnds { job: setup.job, rank: setup.rank, epoch: setup.epoch, to: self.peer };
@@ -159,8 +269,8 @@ impl Connect {
 
     /// The device has taken what [`poll_transmit`](Self::poll_transmit) named.
     pub fn transmitted(&mut self, setup: &HandshakeSetup, message: &Message, now: Instant) {
-        if !matches!(message.kind, HandshakeKind::Hello | HandshakeKind::Welcome) {
-            self.reply = None;
+        let is_answer = matches!(message.kind, HandshakeKind::Confirm | HandshakeKind::Refuse(_));
+        if self.reply.take().is_some() || is_answer {
             return;
         }
         self.due = false;
@@ -178,9 +288,9 @@ impl Connect {
     /// Time has passed. Ask [`poll_transmit`](Self::poll_transmit) afterwards.
     pub fn handle_timeout(&mut self, now: Instant) -> Option<HandshakeEvent> {
         if self.deadline.fire(now) {
-            let wanted = self.wanted;
-            self.close();
-            return wanted.then_some(HandshakeEvent::TimedOut);
+            let is_told = self.wanted || self.is_closing();
+            self.reset();
+            return is_told.then_some(HandshakeEvent::TimedOut);
         }
         self.due |= self.retry.fire(now) && !planted(Defect::NoRepeats);
         None
@@ -207,24 +317,33 @@ impl Connect {
                 None
             }
             (HandshakeKind::Welcome, Some(why)) if self.is_connecting() && self.is_echoed(message) => {
-                self.close();
+                self.reset();
                 self.refuse(why, self.ours, message.number);
                 Some(HandshakeEvent::Refused(why))
             }
             (HandshakeKind::Refuse(why), objection) if objection.is_some() || self.is_admitted(message) => {
-                self.refused(message, why)
+                self.refused(setup, message, why, now)
             }
             (_, Some(_)) => None,
             (_, None) if !self.is_admitted(message) => self.stranger(message),
+            (HandshakeKind::Close, None) => self.peer_closed(message),
             (HandshakeKind::Hello | HandshakeKind::Welcome | HandshakeKind::Confirm, None)
                 if self.is_old(message) =>
             {
                 None
             }
-            (HandshakeKind::Hello, None) => self.hello(setup, message, now),
-            (HandshakeKind::Welcome, None) => self.welcome(message),
-            (HandshakeKind::Confirm, None) => self.confirm(message),
-            (HandshakeKind::Refuse(_), None) => None,
+            (kind, None) => {
+                // A newer attempt of the peer shows that it has ended this connection.
+                let is_newer = message.number != self.theirs;
+                let event = (self.is_closing() && is_newer).then(|| self.end_agreed(false));
+                let other = match kind {
+                    HandshakeKind::Hello => self.hello(setup, message, now),
+                    HandshakeKind::Welcome => self.welcome(message),
+                    HandshakeKind::Confirm => self.confirm(message),
+                    HandshakeKind::Close | HandshakeKind::Refuse(_) => None,
+                };
+                event.or(other)
+            }
         }
     }
 
@@ -276,7 +395,7 @@ impl Connect {
                 }
                 self.refuse(HandshakeRefusal::Unknown, self.ours, message.number);
             }
-            HandshakeKind::Welcome | HandshakeKind::Confirm => self.disown(message),
+            HandshakeKind::Welcome | HandshakeKind::Confirm | HandshakeKind::Close => self.disown(message),
             HandshakeKind::Refuse(_) => {}
         }
         event
@@ -285,8 +404,10 @@ impl Connect {
     fn hello(&mut self, setup: &HandshakeSetup, message: &Message, now: Instant) -> Option<HandshakeEvent> {
         let again = message.number == self.theirs;
         match self.phase {
-            ConnectPhase::Open => self.after(again, message),
+            ConnectPhase::Open | ConnectPhase::Left => self.after(again, message),
             ConnectPhase::Asking if !yields(setup.rank, self.peer) || planted(Defect::BothInsist) => None,
+            // It has been sent before the connection was there.
+            ConnectPhase::Closing => None,
             ConnectPhase::Answering if again => {
                 self.due = true;
                 None
@@ -325,7 +446,8 @@ impl Connect {
                 self.reply = Some((HandshakeKind::Confirm, self.ours, self.theirs));
                 None
             }
-            ConnectPhase::Open => self.after(again, message),
+            ConnectPhase::Open | ConnectPhase::Left => self.after(again, message),
+            ConnectPhase::Closing => None,
             _ => {
                 self.disown(message);
                 None
@@ -337,12 +459,46 @@ impl Connect {
         let again = message.number == self.theirs;
         match self.phase {
             ConnectPhase::Answering if again && self.is_echoed(message) => Some(self.open()),
-            ConnectPhase::Open => self.after(again, message),
+            ConnectPhase::Open | ConnectPhase::Left => self.after(again, message),
+            ConnectPhase::Closing => None,
             _ => {
                 self.disown(message);
                 None
             }
         }
+    }
+
+    /// The peer ends a connection, and everything that it sent in it has arrived. A side that does
+    /// not hold that connection says so, which is as good as to end it: it has ended it before.
+    fn peer_closed(&mut self, message: &Message) -> Option<HandshakeEvent> {
+        let is_pair = self.is_echoed(message) && message.number == self.theirs;
+        match self.phase {
+            ConnectPhase::Open if is_pair => {
+                self.phase = ConnectPhase::Left;
+                Some(HandshakeEvent::Closing)
+            }
+            ConnectPhase::Left if is_pair => None,
+            ConnectPhase::Closing if is_pair => Some(self.end_agreed(self.due)),
+            ConnectPhase::Answering if is_pair => {
+                // Nothing was sent in it.
+                self.disown(message);
+                self.answer_in_vain();
+                None
+            }
+            _ => {
+                self.disown(message);
+                None
+            }
+        }
+    }
+
+    /// Both sides have ended the connection; the peer is told so, if it may not know.
+    fn end_agreed(&mut self, tells: bool) -> HandshakeEvent {
+        self.reset();
+        if tells {
+            self.reply = Some((HandshakeKind::Close, self.ours, self.theirs));
+        }
+        HandshakeEvent::Closed
     }
 
     /// A message of the open connection's life: if it is of another attempt, that life has begun
@@ -358,19 +514,31 @@ impl Connect {
         }
     }
 
-    fn refused(&mut self, message: &Message, why: HandshakeRefusal) -> Option<HandshakeEvent> {
+    fn refused(
+        &mut self,
+        setup: &HandshakeSetup,
+        message: &Message,
+        why: HandshakeRefusal,
+        now: Instant,
+    ) -> Option<HandshakeEvent> {
         if !self.is_echoed(message) {
             return None;
         }
         let pair = message.number == self.theirs;
         match (why, self.phase) {
-            (HandshakeRefusal::Stale, ConnectPhase::Open) if pair => Some(self.end(message.epoch())),
+            (HandshakeRefusal::Stale, ConnectPhase::Open | ConnectPhase::Left) if pair => {
+                Some(self.end(message.epoch()))
+            }
+            (HandshakeRefusal::Stale, ConnectPhase::Closing) if pair && !planted(Defect::ClosesForEver) => {
+                Some(self.end_agreed(false))
+            }
             (HandshakeRefusal::Stale, ConnectPhase::Answering) if pair => {
-                if self.wanted {
-                    self.ask();
-                } else {
-                    self.close();
-                }
+                self.answer_in_vain();
+                None
+            }
+            (HandshakeRefusal::Busy, ConnectPhase::Asking) => {
+                // It is alive, and the attempt has all its time again.
+                self.deadline.set(now, setup.deadline_ns);
                 None
             }
             (HandshakeRefusal::Unknown, ConnectPhase::Asking)
@@ -379,12 +547,21 @@ impl Connect {
                 (self.theirs, self.due) = (message.number, true);
                 None
             }
-            (HandshakeRefusal::Stale | HandshakeRefusal::Unknown, _) => None,
+            (HandshakeRefusal::Stale | HandshakeRefusal::Unknown | HandshakeRefusal::Busy, _) => None,
             (_, ConnectPhase::Asking | ConnectPhase::Answering) => {
-                self.close();
+                self.reset();
                 Some(HandshakeEvent::Refused(why))
             }
             _ => None,
+        }
+    }
+
+    /// The peer does not hold the attempt that this side answers.
+    fn answer_in_vain(&mut self) {
+        if self.wanted {
+            self.ask();
+        } else {
+            self.reset();
         }
     }
 
@@ -393,7 +570,7 @@ impl Connect {
     }
 
     fn open(&mut self) -> HandshakeEvent {
-        self.close();
+        self.reset();
         self.phase = ConnectPhase::Open;
         HandshakeEvent::Opened(Opened {
             ends: LinkEnds { ours: self.ours, theirs: self.theirs, peer_window: self.offer.window },
@@ -421,7 +598,7 @@ impl Connect {
         self.ours = self.chosen;
     }
 
-    fn close(&mut self) {
+    fn reset(&mut self) {
         *self = Self {
             phase: ConnectPhase::Closed,
             wanted: false,

@@ -26,8 +26,10 @@ pub enum HandshakeRefusal {
     Limits,
     /// A life of the peer that has not been introduced (yet): it may ask again.
     Unknown,
-    /// An attempt that this side has abandoned: it may ask again.
+    /// An attempt or a connection that this side does not hold any more: it may ask again.
     Stale,
+    /// This side has no room for a connection now: it may ask again.
+    Busy,
 }
 
 impl core::fmt::Display for HandshakeRefusal {
@@ -39,6 +41,7 @@ impl core::fmt::Display for HandshakeRefusal {
             Self::Limits => "a window or a frame length that cannot work",
             Self::Unknown => "a life that has not been introduced",
             Self::Stale => "an attempt that has been abandoned",
+            Self::Busy => "no room for a connection now",
         })
     }
 }
@@ -57,6 +60,8 @@ pub enum HandshakeKind {
     Confirm,
     /// No.
     Refuse(HandshakeRefusal),
+    /// I have said all, and you have got it.
+    Close,
 }
 
 /// The limits of what a side can take.

@@ -80,6 +80,11 @@ pub enum HandshakeEvent {
     Restarted(Epoch),
     /// The peer refuses for good, or is refused.
     Refused(HandshakeRefusal),
-    /// This side's attempt has found no answer by its deadline.
+    /// This side's attempt, or its close, has found no answer by its deadline.
     TimedOut,
+    /// The peer ends the connection: all that it sent has arrived. The caller is to send nothing
+    /// new, and to [`close`](super::Connect::close) once all that it sent has arrived too.
+    Closing,
+    /// The connection is over by agreement, and nothing of it is under way. Another can be made.
+    Closed,
 }

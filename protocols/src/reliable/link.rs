@@ -151,6 +151,12 @@ impl Link {
         self.outgoing.held() == 0 && !self.incoming.owes()
     }
 
+    /// Returns true if everything queued has arrived.
+    #[must_use]
+    pub const fn is_drained(&self) -> bool {
+        self.outgoing.held() == 0
+    }
+
     /// The number that the next payload will have, if one of the window's slots is free and the
     /// peer takes one more. Nothing is taken yet: the caller may fill [`LinkConfig::slot`] of it
     /// and [`queue`](Self::queue) it, or let it be.

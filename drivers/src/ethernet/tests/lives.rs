@@ -150,7 +150,7 @@ fn a_wire_that_is_cut_in_one_direction_ends_both_sides_and_can_be_mended() {
 #[test]
 fn a_hundred_dead_peers_are_each_lost_once() {
     const RANKS: u32 = 101;
-    let mut net = Net { hub: Hub::new(1), nodes: Vec::new() };
+    let mut net = Net { hub: Hub::new(1), nodes: Vec::new(), sizes: NetSizes::WHOLE };
     let storage = Box::leak(Box::new(EthernetStorage::<{ RANKS as usize - 1 }, WINDOW, BYTES>::new()));
     let nic = net.hub.nic(station(0), BYTES + MTU_OVERHEAD_BYTES);
     let ethernet = Ethernet::new(nic, storage.memory(), config(0, epoch(0))).unwrap();
@@ -179,7 +179,7 @@ fn a_hundred_dead_peers_are_each_lost_once() {
 #[test]
 fn a_long_computation_kills_no_peer_and_is_no_round_trip() {
     const LONG_NS: u64 = 100_000_000_000;
-    let mut net = Net { hub: Hub::new(1), nodes: Vec::new() };
+    let mut net = Net { hub: Hub::new(1), nodes: Vec::new(), sizes: NetSizes::WHOLE };
     net.hub.advance(LONG_NS);
     for rank in 0..2 {
         let mut config = config(rank, epoch(rank));
@@ -201,7 +201,7 @@ fn a_long_computation_kills_no_peer_and_is_no_round_trip() {
     assert_eq!(net.nodes[1].take().arrived, [(0, b"last".to_vec())]);
     assert_eq!(net.nodes[0].ethernet.counters().retransmitted, 0);
     assert!(net.nodes.iter_mut().all(|node| node.take().lost.is_empty()));
-    let link = &net.nodes[0].ethernet.engine.rows[0].link;
+    let link = &net.nodes[0].ethernet.engine.links[0].link;
     assert!(link.round_trip_ns().unwrap() < 1_000_000, "{:?}", link.round_trip_ns());
 }
 

@@ -7,11 +7,12 @@ use aldis_hal::transport::{Sink, Slot, Transport};
 use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Post, Token};
 use aldis_kit::hub::{self, Hub, HubNic, mac};
 
-use super::{Config, Ethernet, EthernetStorage, Framing, Udp};
+use super::{Config, Ethernet, EthernetMemory, EthernetStorage, Framing, PeerLink, PeerRow, Udp};
 
 mod flow;
 mod hostile;
 mod lives;
+mod pool;
 mod torture;
 mod udp;
 
@@ -106,6 +107,26 @@ fn config(rank: u32, epoch: u32) -> Config {
 struct Net {
     hub: Hub,
     nodes: Vec<Node>,
+    sizes: NetSizes,
+}
+
+/// The sizes of every rank's memory.
+#[derive(Clone, Copy, Debug)]
+struct NetSizes {
+    others: usize,
+    links: usize,
+}
+
+impl NetSizes {
+    const WHOLE: Self = Self { others: OTHERS, links: OTHERS };
+
+    fn memory(self) -> EthernetMemory<'static> {
+        let Self { others, links } = self;
+        let words = links * WINDOW * BYTES / size_of::<u64>();
+        let ring = || (std::vec![0; words].leak(), std::vec![0; links * WINDOW].leak());
+        let (rows, pool) = (std::vec![PeerRow::EMPTY; others], std::vec![PeerLink::EMPTY; links]);
+        EthernetMemory::of_slices(rows.leak(), pool.leak(), [ring(), ring()], WINDOW, BYTES).unwrap()
+    }
 }
 
 impl Net {
@@ -114,9 +135,18 @@ impl Net {
         Self::framed(ranks, seed, |_| Framing::Ethernet)
     }
 
+    /// Every rank introduced to every other, with links for a few of them.
+    fn pooled(ranks: u32, links: usize, seed: u64) -> Self {
+        Self::sized(ranks, seed, |_| Framing::Ethernet, NetSizes { others: ranks as usize - 1, links })
+    }
+
     /// Every rank introduced to every other, with a framing for each.
     fn framed(ranks: u32, seed: u64, framing: fn(u32) -> Framing) -> Self {
-        let mut net = Self { hub: Hub::new(seed), nodes: Vec::new() };
+        Self::sized(ranks, seed, framing, NetSizes::WHOLE)
+    }
+
+    fn sized(ranks: u32, seed: u64, framing: fn(u32) -> Framing, sizes: NetSizes) -> Self {
+        let mut net = Self { hub: Hub::new(seed), nodes: Vec::new(), sizes };
         for rank in 0..ranks {
             let node = net.node(Config { framing: framing(rank), ..config(rank, epoch(rank)) });
             net.nodes.push(node);
@@ -142,8 +172,8 @@ impl Net {
     /// A rank that knows no peer.
     fn node(&self, config: Config) -> Node {
         let nic = self.hub.nic(station(config.connect.rank), BYTES + config.framing.mtu_overhead_bytes());
-        let storage = Box::leak(Box::new(EthernetStorage::<OTHERS, WINDOW, BYTES>::new()));
-        Node { ethernet: Ethernet::new(nic, storage.memory(), config).unwrap(), log: EthernetLog::default() }
+        let memory = self.sizes.memory();
+        Node { ethernet: Ethernet::new(nic, memory, config).unwrap(), log: EthernetLog::default() }
     }
 
     /// Polls once; returns the number of events.

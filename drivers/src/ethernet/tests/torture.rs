@@ -82,15 +82,19 @@ struct Torture {
     count: u32,
     /// Events of a poll.
     budget: u32,
+    /// Links of each rank, where there are fewer than peers.
+    links: Option<usize>,
 }
 
 /// Runs it all; the time it took, in virtual nanoseconds.
 fn torture(run: Torture) -> u64 {
-    let Torture { ranks, seed, faults, count, budget } = run;
+    let Torture { ranks, seed, faults, count, budget, links } = run;
     // Every other history is one of datagrams.
     let plain: fn(u32) -> Framing = |_| Framing::Ethernet;
     let framing = if seed.is_multiple_of(2) { plain } else { |rank| Framing::Udp(Udp::of_rank(rank)) };
-    let mut net = Net::framed(ranks, seed, framing);
+    let others = ranks as usize - 1;
+    let sizes = links.map_or(NetSizes::WHOLE, |links| NetSizes { others, links: links.min(others) });
+    let mut net = Net::sized(ranks, seed, framing, sizes);
     net.hub.set_faults(faults);
     let mut traffic = Traffic::new(ranks, count);
     let mut steps = 0;
@@ -109,14 +113,35 @@ fn many_seeds_of_a_bad_wire() {
     for seed in 0..100 {
         let ranks = 2 + seed as u32 % 4;
         let faults = Faults::all(10 + 20 * (seed % 5), 3_000_000);
-        let ns = torture(Torture { ranks, seed, faults, count: 40, budget: 1 + (seed as u32 * 7) % 40 });
+        let ns = torture(Torture {
+            ranks,
+            seed,
+            faults,
+            count: 40,
+            budget: 1 + (seed as u32 * 7) % 40,
+            links: None,
+        });
         assert!(ns < 60_000_000_000, "seed {seed} took {ns} ns");
+    }
+}
+
+/// Every rank talks to every other at once, through links for two to five of them.
+#[test]
+fn many_seeds_of_a_bad_wire_with_fewer_links_than_peers() {
+    for seed in 0..60 {
+        let ranks = 4 + seed as u32 % 7;
+        let faults = Faults::all(10 + 10 * (seed % 5), 3_000_000);
+        let links = Some(2 + seed as usize % 4);
+        let run = Torture { ranks, seed, faults, count: 12, budget: 1 + (seed as u32 * 7) % 40, links };
+        let ns = torture(run);
+        assert!(ns < 300_000_000_000, "seed {seed} took {ns} ns");
     }
 }
 
 #[test]
 fn a_good_wire_takes_no_longer_than_its_windows() {
-    let ns = torture(Torture { ranks: 3, seed: 1, faults: Faults::NONE, count: 200, budget: 64 });
+    let ns =
+        torture(Torture { ranks: 3, seed: 1, faults: Faults::NONE, count: 200, budget: 64, links: None });
     // 200 messages in windows of 8: 25 round trips and their delayed acknowledgements, and the
     // handshake's.
     assert!(ns < 30 * (2 * super::hub::LATENCY_NS + 100_000), "{ns} ns");
@@ -132,9 +157,10 @@ proptest! {
         delay_ns_max in 1u64..20_000_000,
         count in 0u32..60,
         budget in 1u32..64,
+        links in proptest::option::of(2usize..4),
     ) {
         let faults = Faults { lose, duplicate, corrupt, cut, delay, delay_ns_max };
-        let run = Torture { ranks, seed, faults, count, budget };
+        let run = Torture { ranks, seed, faults, count, budget, links };
         let ns = torture(run);
         prop_assert_eq!(ns, torture(run), "one seed, one history");
     }

@@ -55,7 +55,7 @@ pub(super) struct InterfaceWire {
 impl InterfaceWire {
     /// Opens the card of this rank.
     pub(super) fn open(choice: &CardsChoice, who: WiredIdentity) -> Result<Self, String> {
-        let WiredIdentity { job, me, epoch, ranks, mates, key } = who;
+        let WiredIdentity { job, me, epoch, ranks, links, mates, key } = who;
         let key = frame_key(choice, key)?;
         let random = entropy::random().map_err(|error| error.to_string())?;
         let first = &choice.first;
@@ -78,7 +78,8 @@ impl InterfaceWire {
         let place = nic.nic().index().map_or_else(entropy::distinct, place);
         let others = ranks.saturating_sub(1).max(1) as usize;
         let refused = |cause: Cause| format!("{choice}: {cause}");
-        let memory = memory(others, WINDOW, message_bytes).map_err(refused)?;
+        let links = others.min(links.max(1) as usize);
+        let memory = memory(others, links, WINDOW, message_bytes).map_err(refused)?;
         let ethernet = Ethernet::new(nic, memory, config(job, me, epoch, framing)).map_err(refused)?;
         let patience_s = first.patience_s.map_or(PATIENCE_S, NonZeroU32::get);
         Ok(Self {

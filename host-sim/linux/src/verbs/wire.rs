@@ -93,7 +93,8 @@ impl Wire {
         let connect = HandshakeSetup { rank: me.0, epoch, ..connect };
         let framing = ethernet::Framing::Ethernet;
         let config = ethernet::Config { connect, link, cost: shape.cost, framing };
-        let memory = memory(others as usize, shape.window, shape.message_bytes);
+        let others = others as usize;
+        let memory = memory(others, others, shape.window, shape.message_bytes);
         let ethernet = memory.and_then(|memory| Ethernet::new(nic, memory, config));
         let need = (shape.message_bytes + MTU_OVERHEAD_BYTES + MAC_HEADER_BYTES) as u64;
         let refused = |_| VerbsError::Limit { what: "bytes in a packet", need, have: frame_bytes as u64 };

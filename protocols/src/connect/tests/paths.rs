@@ -263,3 +263,88 @@ proptest! {
         }
     }
 }
+
+/// Two machines with a connection between them.
+fn connected(setups: &[HandshakeSetup; 2]) -> [Connect; 2] {
+    let mut machines = machines(setups);
+    assert!(machines[0].connect(&setups[0], NOW));
+    let events = exchange(setups, &mut machines);
+    assert!(events.iter().all(|events| matches!(events[..], [HandshakeEvent::Opened(_)])), "{events:?}");
+    machines
+}
+
+#[test]
+fn a_close_is_over_when_both_have_said_it_and_the_next_connection_has_newer_numbers() {
+    let setups = setups();
+    let mut machines = connected(&setups);
+    let numbers = [machines[0].number(), machines[1].number()];
+    assert!(!machines[0].close(&setups[0], NOW) && machines[0].is_closing());
+    assert_eq!(exchange(&setups, &mut machines), [vec![], vec![HandshakeEvent::Closing]]);
+    assert!(machines[1].is_open(), "it has something to send first");
+    assert!(machines[1].close(&setups[1], NOW));
+    assert_eq!(exchange(&setups, &mut machines), [vec![HandshakeEvent::Closed], vec![]]);
+    assert!(machines.iter().all(Connect::is_over));
+
+    // What is kept of a peer is enough for the next one.
+    let records = machines.map(|machine| machine.record());
+    machines = [Connect::resume(records[0], 1, 7), Connect::resume(records[1], 0, 9)];
+    assert_eq!(machines.map(|machine| machine.record()), records);
+    assert!(machines[1].connect(&setups[1], NOW));
+    let events = exchange(&setups, &mut machines);
+    assert!(events.iter().all(|events| matches!(events[..], [HandshakeEvent::Opened(_)])), "{events:?}");
+    for (machine, number) in machines.iter().zip(numbers) {
+        assert!((machine.number().wrapping_sub(number) as i32) > 0 && slot(machine.number()) == slot(number));
+    }
+}
+
+#[test]
+fn closes_that_cross_are_a_close() {
+    let setups = setups();
+    let mut machines = connected(&setups);
+    for side in 0..2 {
+        assert!(!machines[side].close(&setups[side], NOW));
+    }
+    let events = exchange(&setups, &mut machines);
+    assert_eq!(events, [vec![HandshakeEvent::Closed], vec![HandshakeEvent::Closed]]);
+    assert!(machines.iter().all(Connect::is_over));
+}
+
+#[test]
+fn a_close_whose_answer_is_lost_is_answered_again_by_a_side_that_holds_nothing() {
+    let setups = setups();
+    let mut machines = connected(&setups);
+    assert!(!machines[0].close(&setups[0], NOW));
+    exchange(&setups, &mut machines);
+    assert!(machines[1].close(&setups[1], NOW));
+    machines[1] = Connect::resume(machines[1].record(), 0, 9);
+    assert_eq!(machines[0].handle_timeout(machines[0].poll_timeout().unwrap()), None);
+    assert_eq!(exchange(&setups, &mut machines), [vec![HandshakeEvent::Closed], vec![]]);
+    assert!(machines.iter().all(Connect::is_over));
+}
+
+#[test]
+fn a_close_that_finds_no_answer_ends_at_its_deadline() {
+    let setups = setups();
+    let [mut machine, _] = connected(&setups);
+    assert!(!machine.close(&setups[0], NOW));
+    let deadline = Instant(NOW.0 + setups[0].deadline_ns);
+    assert_eq!(machine.handle_timeout(deadline), Some(HandshakeEvent::TimedOut));
+}
+
+#[test]
+fn one_that_is_turned_away_has_all_its_time_again_and_goes_on_asking() {
+    let setups = setups();
+    let [mut asks, mut answers] = machines(&setups);
+    assert!(asks.connect(&setups[0], NOW));
+    let hello = asks.poll_transmit(&setups[0]).unwrap();
+    asks.transmitted(&setups[0], &hello, NOW);
+    let later = Instant(NOW.0 + setups[0].deadline_ns - 1);
+    let busy = Connect::turn_away(&setups[1], &hello);
+    assert_eq!(asks.handle(&setups[0], &busy, later), None);
+    assert_eq!(asks.handle_timeout(Instant(later.0 + 1)), None, "the deadline has moved");
+    let hello = asks.poll_transmit(&setups[0]).unwrap();
+    assert_eq!((hello.kind, hello.number), (HandshakeKind::Hello, busy.echo));
+    answers.handle(&setups[1], &hello, later);
+    let events = exchange(&setups, &mut [asks, answers]);
+    assert!(events.iter().all(|events| matches!(events[..], [HandshakeEvent::Opened(_)])), "{events:?}");
+}

@@ -36,6 +36,8 @@ pub(super) struct Budget {
     pub(super) attempts: u8,
     /// Data frames.
     pub(super) data: u8,
+    /// Open connections that a side ends in good order.
+    pub(super) closes: u8,
 }
 
 /// A frame on its way.
@@ -77,6 +79,9 @@ pub(super) enum ConnectStep {
     End(usize),
     Restart(usize),
     Data(usize),
+    Close(usize),
+    /// The close of the peer is followed.
+    Follow(usize),
 }
 
 #[derive(Clone, Debug)]
@@ -84,6 +89,8 @@ pub(super) struct World {
     nodes: [Node; 2],
     wire: Vec<TestFrame>,
     pub(super) budget: Budget,
+    /// A node has begun a new life, or given the other up.
+    broken: bool,
 }
 
 /// Lives of a node have epochs whose numbers do not meet; the first ones wrap soon.
@@ -133,7 +140,7 @@ impl explore::World for World {
             hasher.finish()
         };
         let frames = self.wire.iter().map(|frame| hash(&|hasher| frame.hash(hasher)));
-        frames.fold(hash(&|hasher| (self.nodes, self.budget).hash(hasher)), u64::wrapping_add)
+        frames.fold(hash(&|hasher| (self.nodes, self.budget, self.broken).hash(hasher)), u64::wrapping_add)
     }
 
     /// The steps that can happen next within the budget.
@@ -159,13 +166,18 @@ impl explore::World for World {
             let can = [
                 (admitted != Some(epoch(1 - i, peer.life)), ConnectStep::Introduce(i)),
                 (
-                    self.budget.attempts > 0 && admitted.is_some() && phase != ConnectPhase::Open,
+                    self.budget.attempts > 0
+                        && admitted.is_some()
+                        && !node.machine.is_open()
+                        && !node.machine.is_closing(),
                     ConnectStep::Ask(i),
                 ),
-                (self.budget.retries > 0 && connecting, ConnectStep::Retry(i)),
+                (self.budget.retries > 0 && (connecting || node.machine.is_closing()), ConnectStep::Retry(i)),
                 (self.budget.ends > 0 && phase != ConnectPhase::Closed, ConnectStep::End(i)),
                 (self.budget.restarts > 0, ConnectStep::Restart(i)),
-                (self.budget.data > 0 && phase == ConnectPhase::Open, ConnectStep::Data(i)),
+                (self.budget.data > 0 && node.machine.is_open(), ConnectStep::Data(i)),
+                (self.budget.closes > 0 && phase == ConnectPhase::Open, ConnectStep::Close(i)),
+                (phase == ConnectPhase::Left, ConnectStep::Follow(i)),
             ];
             steps.extend(can.into_iter().filter_map(|(can, step)| can.then_some(step)));
         }
@@ -208,6 +220,7 @@ impl explore::World for World {
             }
             ConnectStep::Restart(i) => {
                 budget.restarts -= 1;
+                self.broken = true;
                 self.nodes[i] = Node::new(i, self.nodes[i].life + 1);
             }
             ConnectStep::Data(i) => {
@@ -216,6 +229,11 @@ impl explore::World for World {
                 let life = self.nodes[i].life;
                 self.wire.push(TestFrame { to: 1 - i, life, what: TestEvent::Data { ours, theirs } });
             }
+            ConnectStep::Close(i) => {
+                budget.closes -= 1;
+                self.close(i);
+            }
+            ConnectStep::Follow(i) => self.close(i),
         }
         self.pump();
         self.check()
@@ -224,17 +242,24 @@ impl explore::World for World {
 
 impl World {
     pub(super) fn new(budget: Budget) -> Self {
-        Self { nodes: [Node::new(0, 1), Node::new(1, 1)], wire: vec![], budget }
+        Self { nodes: [Node::new(0, 1), Node::new(1, 1)], wire: vec![], budget, broken: false }
+    }
+
+    /// A node ends its connection, or follows.
+    fn close(&mut self, i: usize) {
+        let node = &mut self.nodes[i];
+        node.machine.close(&setup(i, node.life), Instant(0));
     }
 
     /// The deadline of an attempt passes, or the link gives the peer up.
     fn end(&mut self, i: usize) -> Result<(), Broken> {
+        self.broken = true;
         let machine = &mut self.nodes[i].machine;
         if machine.is_open() {
             machine.abandon();
             return Ok(());
         }
-        let wanted = machine.wanted;
+        let wanted = machine.wanted || machine.is_closing();
         let event = machine.handle_timeout(Instant(2));
         ensure!(event == wanted.then_some(HandshakeEvent::TimedOut), "at the deadline: {event:?}");
         Ok(())
@@ -249,7 +274,7 @@ impl World {
             TestEvent::Data { theirs, .. } => machine.handle_data(theirs),
         };
         if let TestEvent::Data { ours, theirs } = frame.what
-            && self.nodes[i].phase() == ConnectPhase::Open
+            && (self.nodes[i].machine.is_open() || self.nodes[i].machine.is_closing())
             && self.nodes[i].machine.number() == theirs
         {
             let same =
@@ -276,6 +301,7 @@ impl World {
                 node.opened = with;
             }
             HandshakeEvent::Restarted(by) => {
+                ensure!(self.broken, "a peer is given up that has done nothing but to close");
                 let by = life(1 - i, by);
                 ensure!(by >= admitted && by <= peer.life, "life {by} ends life {admitted}");
                 let mirrored =
@@ -290,6 +316,16 @@ impl World {
                     "nothing was there to be ended"
                 );
             }
+            HandshakeEvent::Closing => {
+                let held = peer.numbers() == (before.machine.theirs, before.machine.ours);
+                let closes = held && peer.phase() == ConnectPhase::Closing;
+                ensure!(closes || self.broken, "the peer has not closed");
+            }
+            HandshakeEvent::Closed => {
+                let held = peer.numbers() == (before.machine.theirs, before.machine.ours);
+                let holds = held && peer.machine.is_open();
+                ensure!(!holds || self.broken, "a connection is over that the peer holds");
+            }
             HandshakeEvent::Refused(_) | HandshakeEvent::TimedOut => {
                 return Err(format!("{event:?} between peers that fit"));
             }
@@ -297,7 +333,8 @@ impl World {
         Ok(())
     }
 
-    /// Both send what is due, at once.
+    /// Both send what is due, at once. Of a machine that is over all but the record is dropped, as
+    /// by a caller that has fewer machines than peers.
     fn pump(&mut self) {
         for (i, node) in self.nodes.iter_mut().enumerate() {
             let setup = setup(i, node.life);
@@ -306,6 +343,10 @@ impl World {
                 self.wire.push(TestFrame { to: 1 - i, life: node.life, what: TestEvent::Message(message) });
             }
             node.machine.doublings = 0;
+            if node.machine.is_over() {
+                let machine = &mut node.machine;
+                *machine = Connect::resume(machine.record(), 1 - i as u32, 5 + i as u16);
+            }
         }
     }
 
@@ -315,7 +356,7 @@ impl World {
             let (node, peer) = (&self.nodes[i], &self.nodes[1 - i]);
             let waits = node.machine.poll_timeout().is_some();
             ensure!(
-                waits == node.machine.is_connecting(),
+                waits == (node.machine.is_connecting() || node.machine.is_closing()),
                 "node {i} waits without a timer, or has one for nothing"
             );
             let heard = node.phase() == ConnectPhase::Open && peer.phase() == ConnectPhase::Open;
@@ -353,16 +394,29 @@ impl World {
         if !introduced.is_empty() {
             return introduced;
         }
+        let left = all(&|i| machine(i).phase == ConnectPhase::Left, ConnectStep::Follow);
+        if !left.is_empty() {
+            return left;
+        }
         if machine(asker).phase == ConnectPhase::Closed {
             return vec![ConnectStep::Ask(asker)];
         }
-        let retries = all(&|i| machine(i).is_connecting(), ConnectStep::Retry);
+        let retries = all(&|i| machine(i).is_connecting() || machine(i).is_closing(), ConnectStep::Retry);
         if retries.is_empty() { all(&|i| machine(i).is_open(), ConnectStep::End) } else { retries }
     }
 
     /// This state with no faults left in the budget.
     pub(super) fn healed(&self) -> Self {
-        let budget = Budget { lost: 0, repeated: 0, restarts: 0, retries: 0, ends: 0, attempts: 0, data: 0 };
+        let budget = Budget {
+            lost: 0,
+            repeated: 0,
+            restarts: 0,
+            retries: 0,
+            ends: 0,
+            attempts: 0,
+            data: 0,
+            closes: 0,
+        };
         Self { budget, ..self.clone() }
     }
 }
