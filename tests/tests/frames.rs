@@ -6,7 +6,7 @@ use core::cell::Cell;
 use std::rc::Rc;
 
 use aldis_sim::workloads::{WORKLOADS, Workload};
-use aldis_sim::{Profile, Record, Report, SimConfig, Topology, Totals, Wire, faults, simulate};
+use aldis_sim::{Network, Profile, Record, Report, SimConfig, Topology, Totals, Wire, faults, simulate};
 
 /// A run whose size and wiring are drawn from its seed as well.
 fn config(seed: u64, wire: Wire, faults: Profile) -> SimConfig {
@@ -61,6 +61,39 @@ fn every_workload_passes_over_a_wire_that_loses_doubles_damages_and_reorders() {
     }
     println!("{sum:?}");
     assert!([sum.lost, sum.duplicated, sum.damaged, sum.overflowed].iter().all(|count| *count > 100));
+}
+
+/// Rows and links for three peers or a few more, in jobs of more: links are passed on all the time.
+#[test]
+fn every_workload_passes_over_links_that_are_fewer_than_peers() {
+    let mut fewer = 0;
+    for (workload, first) in WORKLOADS.iter().zip((0..).step_by(1000)) {
+        for seed in first..first + 6 {
+            let drawn = SimConfig { wire: Wire::Frames, ..SimConfig::new(seed, 6 + (seed % 10) as u32) };
+            let config = drawn.with_drawn_rows();
+            fewer += u32::from(config.active.is_some());
+            assert_eq!(run(workload.name, &config).1, config.ranks);
+        }
+    }
+    assert!(fewer > 20, "{fewer}");
+}
+
+#[test]
+fn a_death_over_links_that_are_fewer_than_peers_ends_what_depends_on_it() {
+    for (seed, profile) in (300..312).flat_map(|seed| [(seed, Profile::Crash), (seed, Profile::Restart)]) {
+        let ranks = 5 + (seed % 6) as u32;
+        let active = Some(3 + (seed % 3) as u32);
+        let config = SimConfig { wire: Wire::Frames, faults: profile, active, ..SimConfig::new(seed, ranks) };
+        run("mixed", &config);
+    }
+}
+
+#[test]
+fn a_large_job_over_frames_has_links_for_few_peers() {
+    let network = Network::default();
+    let config = SimConfig { wire: Wire::Frames, faults: Profile::Calm, network, ..SimConfig::new(3, 300) };
+    assert!(config.active.is_some_and(|rows| rows < 24));
+    assert_eq!(run("barrier-allreduce", &config).1, 300);
 }
 
 #[test]

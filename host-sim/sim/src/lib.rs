@@ -86,9 +86,10 @@
 //! # Limits
 //!
 //! [`RANKS_MAX`] ranks, as far as there is memory: every rank has a full kernel, of which the rows
-//! for peers are the larger part. [`SimConfig::active`] says how many; a row for every rank makes
-//! memory grow with their square, as do the Ethernet transports on the wire of frames, where a job
-//! has at most [`FRAME_RANKS_MAX`].
+//! for peers are the larger part. [`SimConfig::active`] says how many, and on the wire of frames
+//! how many links of the Ethernet transport there are; a row for every rank makes memory grow with
+//! their square. On the wire of frames a job has at most [`FRAME_RANKS_MAX`]: there each rank is
+//! told where every other is.
 
 pub mod command_line;
 pub mod config;

@@ -1,14 +1,21 @@
 //! Memory and times of the Ethernet transports of virtual ranks. The memory is small, so that
 //! limits are met all the time; the times fit the virtual network and its faults.
 
-use aldis_drivers::ethernet::{self, Config, EthernetMemory, EthernetStorage, MTU_OVERHEAD_BYTES};
+use aldis_drivers::ethernet::{
+    self, BYTES_PER_KNOWN_PEER, Config, EthernetMemory, LINKS_MIN, MTU_OVERHEAD_BYTES, PeerLink, PeerRow,
+    bytes_per_link,
+};
 use aldis_kernel::hal::{Cost, Epoch, PeerId};
 use aldis_kernel::protocols::{connect, reliable};
 
 use super::config::{Network, SimConfig as Run};
 
 /// Ranks of the largest job on the wire of frames.
-pub const FRAME_RANKS_MAX: u32 = 256;
+pub const FRAME_RANKS_MAX: u32 = 2048;
+/// The least frames of a window.
+const WINDOW_MIN: u32 = 4;
+/// Bytes of the longest message, of which there are a few.
+const MESSAGE_BYTES: [usize; 4] = [64, 160, 512, 1464];
 /// Messages to itself that a rank can have under way.
 const LOOPBACK_FRAMES: usize = 4;
 /// Bytes in front of each of them.
@@ -33,7 +40,11 @@ const TIMES: reliable::LinkConfig = reliable::LinkConfig {
 
 /// A rank's memory for the wire of frames.
 pub(crate) struct FrameLinks {
-    ethernet: Box<dyn Store>,
+    sizes: LinkSizes,
+    rows: Vec<PeerRow>,
+    links: Vec<PeerLink>,
+    messages: [Vec<u64>; 2],
+    lengths: [Vec<u16>; 2],
     loopback: Vec<u8>,
 }
 
@@ -45,71 +56,76 @@ pub(crate) struct LinkMemory<'m> {
     pub(crate) message_bytes: u32,
 }
 
-/// An Ethernet storage of some size.
-trait Store {
-    fn memory(&mut self) -> EthernetMemory<'_>;
-    fn message_bytes(&self) -> usize;
+/// The sizes of an Ethernet storage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LinkSizes {
+    peers: usize,
+    links: usize,
+    window: usize,
+    message_bytes: usize,
 }
 
-impl<const PEERS: usize, const WINDOW: usize, const MESSAGE_BYTES: usize> Store
-    for EthernetStorage<PEERS, WINDOW, MESSAGE_BYTES>
-{
-    fn memory(&mut self) -> EthernetMemory<'_> {
-        Self::memory(self)
+impl LinkSizes {
+    /// The sizes for a run's job and network: links for as many peers as a rank has rows for, the
+    /// longest messages that fit the frames and the largest window that is not above the network's.
+    /// `None` beyond [`FRAME_RANKS_MAX`] and for frames that are too short.
+    pub(crate) fn of(run: &Run) -> Option<Self> {
+        let (ranks, Network { mtu, window, .. }) = (run.ranks, run.network);
+        let bytes = (mtu as usize).checked_sub(MTU_OVERHEAD_BYTES)?;
+        if window < WINDOW_MIN || ranks > FRAME_RANKS_MAX {
+            return None;
+        }
+        let message_bytes = MESSAGE_BYTES.into_iter().rev().find(|message| *message <= bytes)?;
+        // Small ones in large jobs, whose memory is the larger part of a simulation.
+        let (window_max, message_bytes_max) = match ranks {
+            0..=9 if message_bytes == 512 => (8, 512),
+            0..=9 => (16, 1464),
+            10..=64 if message_bytes == 64 => (16, 64),
+            10..=64 if message_bytes == 160 => (8, 160),
+            10..=64 => (WINDOW_MIN, 512),
+            _ => (WINDOW_MIN, 64),
+        };
+        let peers = (ranks.max(2) - 1) as usize;
+        let active = run.active.map_or(peers, |rows| (rows as usize - 1).max(LINKS_MIN));
+        Some(Self {
+            peers,
+            links: active.min(peers),
+            window: 1 << window.min(window_max).ilog2(),
+            message_bytes: message_bytes.min(message_bytes_max),
+        })
     }
 
-    fn message_bytes(&self) -> usize {
-        MESSAGE_BYTES
+    /// Bytes of all of it.
+    pub(crate) const fn bytes(self) -> usize {
+        let Self { peers, links, window, message_bytes } = self;
+        peers * BYTES_PER_KNOWN_PEER + links * bytes_per_link(window, message_bytes)
     }
 }
 
 impl FrameLinks {
-    /// The memory for a run's job and network; `None` beyond [`FRAME_RANKS_MAX`] and for frames
-    /// that are too short.
+    /// The memory for a run's job and network; `None` where there are no [sizes](LinkSizes::of).
     pub(crate) fn new(run: &Run) -> Option<Self> {
-        let ethernet = store(run.ranks, &run.network)?;
-        let loopback =
-            vec![0; LOOPBACK_FRAMES * (ethernet.message_bytes() + LOOPBACK_HEAD_BYTES) + LOOPBACK_HEAD_BYTES];
-        Some(Self { ethernet, loopback })
+        let sizes = LinkSizes::of(run)?;
+        let LinkSizes { peers, links, window, message_bytes } = sizes;
+        let words = links * window * message_bytes / size_of::<u64>();
+        Some(Self {
+            sizes,
+            rows: vec![PeerRow::EMPTY; peers],
+            links: vec![PeerLink::EMPTY; links],
+            messages: [(); 2].map(|()| vec![0; words]),
+            lengths: [(); 2].map(|()| vec![0; links * window]),
+            loopback: vec![0; LOOPBACK_FRAMES * (message_bytes + LOOPBACK_HEAD_BYTES) + LOOPBACK_HEAD_BYTES],
+        })
     }
 
     pub(crate) fn memory(&mut self) -> LinkMemory<'_> {
-        let message_bytes = self.ethernet.message_bytes() as u32;
-        LinkMemory { ethernet: self.ethernet.memory(), loopback: &mut self.loopback, message_bytes }
+        let Self { sizes: LinkSizes { window, message_bytes, .. }, rows, links, loopback, .. } = self;
+        let ([out, into], [out_lengths, into_lengths]) = (&mut self.messages, &mut self.lengths);
+        let rings = [(&mut out[..], &mut out_lengths[..]), (&mut into[..], &mut into_lengths[..])];
+        let ethernet = EthernetMemory::of_slices(rows, links, rings, *window, *message_bytes);
+        let ethernet = ethernet.expect("as much as its sizes need");
+        LinkMemory { ethernet, loopback, message_bytes: *message_bytes as u32 }
     }
-}
-
-/// The largest storage whose messages fit the frames and whose window is not above the network's.
-fn store(ranks: u32, network: &Network) -> Option<Box<dyn Store>> {
-    let bytes = (network.mtu as usize).checked_sub(MTU_OVERHEAD_BYTES)?;
-    Some(match (ranks, bytes, network.window) {
-        (_, 0..64, _) | (_, _, 0..4) => return None,
-        (0..=9, 64..160, 4..8) => boxed::<8, 4, 64>(),
-        (0..=9, 64..160, 8..16) => boxed::<8, 8, 64>(),
-        (0..=9, 64..160, _) => boxed::<8, 16, 64>(),
-        (0..=9, 160..512, 4..8) => boxed::<8, 4, 160>(),
-        (0..=9, 160..512, 8..16) => boxed::<8, 8, 160>(),
-        (0..=9, 160..512, _) => boxed::<8, 16, 160>(),
-        (0..=9, 512..1464, 4..8) => boxed::<8, 4, 512>(),
-        (0..=9, 512..1464, _) => boxed::<8, 8, 512>(),
-        (0..=9, _, 4..8) => boxed::<8, 4, 1464>(),
-        (0..=9, _, 8..16) => boxed::<8, 8, 1464>(),
-        (0..=9, _, _) => boxed::<8, 16, 1464>(),
-        (10..=64, 64..160, 4..8) => boxed::<63, 4, 64>(),
-        (10..=64, 64..160, 8..16) => boxed::<63, 8, 64>(),
-        (10..=64, 64..160, _) => boxed::<63, 16, 64>(),
-        (10..=64, 160..512, 4..8) => boxed::<63, 4, 160>(),
-        (10..=64, 160..512, _) => boxed::<63, 8, 160>(),
-        (10..=64, 512.., _) => boxed::<63, 4, 512>(),
-        (65..=FRAME_RANKS_MAX, _, _) => boxed::<255, 4, 64>(),
-        _ => return None,
-    })
-}
-
-/// A storage of this size. Never inlined: each is on the stack for a moment, and not all at a time.
-#[inline(never)]
-fn boxed<const PEERS: usize, const WINDOW: usize, const MESSAGE_BYTES: usize>() -> Box<dyn Store> {
-    Box::new(EthernetStorage::<PEERS, WINDOW, MESSAGE_BYTES>::new())
 }
 
 /// Returns the settings of a rank's Ethernet transport, besides its memory.
@@ -123,22 +139,34 @@ pub(crate) fn config(run: &Run, me: PeerId, epoch: Epoch, cost: Cost) -> Config 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Random;
 
     #[test]
     fn every_network_that_is_drawn_has_a_storage_whose_messages_fit_its_frames() {
-        for (seed, ranks) in (0..300).flat_map(|seed| [1, 9, 10, 64, 65, 256].map(|ranks| (seed, ranks))) {
-            let network = Network::drawn(&mut Random::new(seed, 1));
-            let store = store(ranks, &network).unwrap();
-            assert!(store.message_bytes() + MTU_OVERHEAD_BYTES <= network.mtu as usize);
+        for (seed, ranks) in
+            (0..300).flat_map(|seed| [1, 9, 10, 64, 65, 256, 2048].map(|ranks| (seed, ranks)))
+        {
+            let run = Run::new(seed, ranks);
+            let sizes = LinkSizes::of(&run).unwrap();
+            assert!(sizes.message_bytes + MTU_OVERHEAD_BYTES <= run.network.mtu as usize);
+            assert!(sizes.window <= run.network.window as usize, "{sizes:?}");
+            let few = ranks <= 256 || sizes.links < 32 && sizes.bytes() < 256 << 10;
+            assert!(few && sizes.links <= sizes.peers, "{sizes:?}");
+            assert_eq!(FrameLinks::new(&run).unwrap().memory().message_bytes as usize, sizes.message_bytes);
         }
     }
 
     #[test]
+    fn a_rank_has_links_for_as_many_peers_as_it_has_rows_for() {
+        let links = |active| LinkSizes::of(&Run { active, ..Run::new(1, 30) }).unwrap().links;
+        assert_eq!([None, Some(3), Some(12), Some(30)].map(links), [29, LINKS_MIN, 11, 29]);
+    }
+
+    #[test]
     fn what_is_too_large_or_too_short_has_none() {
+        let of = |ranks, network| LinkSizes::of(&Run { network, ..Run::new(1, ranks) });
         let network = Network::default();
-        assert!(store(FRAME_RANKS_MAX + 1, &network).is_none());
-        assert!(store(2, &Network { mtu: 97, ..network }).is_none());
-        assert!(store(2, &Network { window: 3, ..network }).is_none());
+        assert!(of(2, network).is_some() && of(FRAME_RANKS_MAX + 1, network).is_none());
+        assert!(of(2, Network { mtu: 97, ..network }).is_none());
+        assert!(of(2, Network { window: 3, ..network }).is_none());
     }
 }

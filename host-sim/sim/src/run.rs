@@ -13,7 +13,7 @@ use aldis_linux::segment::check_room;
 use corosensei::{Coroutine, CoroutineResult};
 
 use super::config::{SimConfig, Wire};
-use super::links::{FRAME_RANKS_MAX, FrameLinks};
+use super::links::{FRAME_RANKS_MAX, FrameLinks, LinkSizes};
 use super::node::Cpu;
 use super::report::{Report, RunEnd, RunFailure, RunProgress};
 use super::stack::RankStack;
@@ -117,7 +117,11 @@ fn check(config: &SimConfig) -> io::Result<usize> {
     let bytes = SimStorage::bytes_of(config.ranks, config.active, config.room).ok_or_else(too_large)?;
     if config.ranks >= LARGE_RANKS {
         let rows = config.active.unwrap_or(config.ranks) as usize;
-        let rank = bytes + size_of::<SimTypeTable>() + RANK_BYTES + MET_BYTES * rows;
+        let links = match config.wire {
+            Wire::Messages => 0,
+            Wire::Frames => LinkSizes::of(config).ok_or_else(too_large)?.bytes(),
+        };
+        let rank = bytes + size_of::<SimTypeTable>() + RANK_BYTES + MET_BYTES * rows + links;
         check_room(config.ranks, rank).map_err(|error| {
             let what = format!("{} ranks of {rank} bytes, {bytes} of them storage: {error}", config.ranks);
             io::Error::new(io::ErrorKind::OutOfMemory, what)
