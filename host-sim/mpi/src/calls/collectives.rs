@@ -365,13 +365,14 @@ fn partners(comm: Handle) -> Result<u32, CallFault> {
     Ok(if comm.is_inter() { comm.remote_size() } else { comm.size() })
 }
 
-/// Returns what the program lists for its partners, to be read where it stands.
+/// Returns what the program lists for so many ranks, to be read where it stands.
 ///
 /// # Safety
 /// There is one for each, unless it is null.
-unsafe fn of_partners<T: Copy + 'static>(list: &Ptr<T>, comm: Handle) -> Result<Array<'_, T>, CallFault> {
+#[inline(always)]
+unsafe fn of_ranks<T: Copy + 'static>(list: &Ptr<T>, ranks: u32) -> Result<Array<'_, T>, CallFault> {
     // SAFETY: the caller's promise.
-    unsafe { list.array(partners(comm)? as usize) }
+    unsafe { list.array(ranks as usize) }
 }
 
 /// Numbers of the program's, an `int` or more each, one a rank.

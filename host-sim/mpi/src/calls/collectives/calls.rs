@@ -16,8 +16,8 @@ use super::pieces::{
 };
 use super::{
     Given, Reduction, ResultParts, allgather, alltoall, barrier, bcast, counts, gather, given_even, ints,
-    kinds_of, of_partners, parts, places, reduce, reduce_scatter, scatter, taken_even, try_barrier,
-    try_bcast, try_reduce, try_reduce_scatter, try_reduce_scatter_block,
+    kinds_of, of_ranks, parts, places, reduce, reduce_scatter, scatter, taken_even, try_barrier, try_bcast,
+    try_reduce, try_reduce_scatter, try_reduce_scatter_block,
 };
 use crate::abi::Handle;
 use crate::ffi::{Address, Ptr};
@@ -274,7 +274,7 @@ collective! {
         data: Address, count: c_int, datatype: Handle, into: Address, rooms: Ptr<c_int>, starts: Ptr<c_int>,
         kind: Handle, root: c_int, comm: Handle,
     ) on comm =>
-        |form| try_gatherv(form, Given::new(data, count.into(), datatype), || Ok(ListedBlocks { address: into, counts: of_partners(&rooms, comm)?, places: of_partners(&starts, comm)?, types: One(kind) }), root, comm),
+        |form| try_gatherv(form, Given::new(data, count.into(), datatype), |ranks| Ok(ListedBlocks { address: into, counts: of_ranks(&rooms, ranks)?, places: of_ranks(&starts, ranks)?, types: One(kind) }), root, comm),
         else gather(Given::new(data, count.into(), datatype), AllBlocks::listed(|_| RankBlocks::listed(into, &ints(rooms, comm)?, &ints(starts, comm)?, kind)), root, comm)
 }
 
@@ -283,7 +283,7 @@ collective! {
         data: Address, lens: Ptr<c_int>, starts: Ptr<c_int>, datatype: Handle, into: Address, room: c_int,
         kind: Handle, root: c_int, comm: Handle,
     ) on comm =>
-        |form| try_scatterv(form, || Ok(ListedBlocks { address: data, counts: of_partners(&lens, comm)?, places: of_partners(&starts, comm)?, types: One(datatype) }), Given::new(into, room.into(), kind), root, comm),
+        |form| try_scatterv(form, |ranks| Ok(ListedBlocks { address: data, counts: of_ranks(&lens, ranks)?, places: of_ranks(&starts, ranks)?, types: One(datatype) }), Given::new(into, room.into(), kind), root, comm),
         else scatter(AllBlocks::listed(|_| RankBlocks::listed(data, &ints(lens, comm)?, &ints(starts, comm)?, datatype)), Given::new(into, room.into(), kind), root, comm)
 }
 
@@ -292,7 +292,7 @@ collective! {
         data: Address, count: c_int, datatype: Handle, into: Address, rooms: Ptr<c_int>, starts: Ptr<c_int>,
         kind: Handle, comm: Handle,
     ) on comm =>
-        |form| try_allgatherv(form, Given::new(data, count.into(), datatype), || Ok(ListedBlocks { address: into, counts: of_partners(&rooms, comm)?, places: of_partners(&starts, comm)?, types: One(kind) }), comm),
+        |form| try_allgatherv(form, Given::new(data, count.into(), datatype), |ranks| Ok(ListedBlocks { address: into, counts: of_ranks(&rooms, ranks)?, places: of_ranks(&starts, ranks)?, types: One(kind) }), comm),
         else allgather(Given::new(data, count.into(), datatype), |_| RankBlocks::listed(into, &ints(rooms, comm)?, &ints(starts, comm)?, kind), comm)
 }
 
@@ -301,9 +301,9 @@ collective! {
         data: Address, lens: Ptr<c_int>, starts: Ptr<c_int>, datatype: Handle, into: Address,
         rooms: Ptr<c_int>, ends: Ptr<c_int>, kind: Handle, comm: Handle,
     ) on comm =>
-        |form| try_alltoallv(form, data, || Ok([
-            ListedBlocks { address: data, counts: of_partners(&lens, comm)?, places: of_partners(&starts, comm)?, types: One(datatype) },
-            ListedBlocks { address: into, counts: of_partners(&rooms, comm)?, places: of_partners(&ends, comm)?, types: One(kind) },
+        |form| try_alltoallv(form, data, |ranks| Ok([
+            ListedBlocks { address: data, counts: of_ranks(&lens, ranks)?, places: of_ranks(&starts, ranks)?, types: One(datatype) },
+            ListedBlocks { address: into, counts: of_ranks(&rooms, ranks)?, places: of_ranks(&ends, ranks)?, types: One(kind) },
         ]), comm),
         else alltoall(
             if data.is_in_place() { None } else { Some(RankBlocks::listed(data, &ints(lens, comm)?, &ints(starts, comm)?, datatype)?) },
@@ -315,9 +315,9 @@ collective! {
         data: Address, lens: Ptr<c_int>, starts: Ptr<c_int>, of: Ptr<Handle>, into: Address,
         rooms: Ptr<c_int>, ends: Ptr<c_int>, kinds: Ptr<Handle>, comm: Handle,
     ) on comm =>
-        |form| try_alltoallv(form, data, || Ok([
-            ListedBlocks { address: data, counts: of_partners(&lens, comm)?, places: of_partners(&starts, comm)?, types: Each(of_partners(&of, comm)?) },
-            ListedBlocks { address: into, counts: of_partners(&rooms, comm)?, places: of_partners(&ends, comm)?, types: Each(of_partners(&kinds, comm)?) },
+        |form| try_alltoallv(form, data, |ranks| Ok([
+            ListedBlocks { address: data, counts: of_ranks(&lens, ranks)?, places: of_ranks(&starts, ranks)?, types: Each(of_ranks(&of, ranks)?) },
+            ListedBlocks { address: into, counts: of_ranks(&rooms, ranks)?, places: of_ranks(&ends, ranks)?, types: Each(of_ranks(&kinds, ranks)?) },
         ]), comm),
         else alltoall(
             if data.is_in_place() { None } else { Some(RankBlocks::unlike(data, &ints(lens, comm)?, &ints(starts, comm)?, &kinds_of(of, comm)?)?) },
@@ -337,7 +337,7 @@ collective! {
         data: Address, count: i64, datatype: Handle, into: Address, rooms: Ptr<i64>, starts: Ptr<isize>,
         kind: Handle, root: c_int, comm: Handle,
     ) on comm =>
-        |form| try_gatherv(form, Given::new(data, count, datatype), || Ok(ListedBlocks { address: into, counts: of_partners(&rooms, comm)?, places: of_partners(&starts, comm)?, types: One(kind) }), root, comm),
+        |form| try_gatherv(form, Given::new(data, count, datatype), |ranks| Ok(ListedBlocks { address: into, counts: of_ranks(&rooms, ranks)?, places: of_ranks(&starts, ranks)?, types: One(kind) }), root, comm),
         else gather(Given::new(data, count, datatype), AllBlocks::listed(|_| RankBlocks::listed(into, &counts(rooms, comm)?, &places(starts, comm)?, kind)), root, comm)
 }
 
@@ -346,7 +346,7 @@ collective! {
         data: Address, lens: Ptr<i64>, starts: Ptr<isize>, datatype: Handle, into: Address, room: i64,
         kind: Handle, root: c_int, comm: Handle,
     ) on comm =>
-        |form| try_scatterv(form, || Ok(ListedBlocks { address: data, counts: of_partners(&lens, comm)?, places: of_partners(&starts, comm)?, types: One(datatype) }), Given::new(into, room, kind), root, comm),
+        |form| try_scatterv(form, |ranks| Ok(ListedBlocks { address: data, counts: of_ranks(&lens, ranks)?, places: of_ranks(&starts, ranks)?, types: One(datatype) }), Given::new(into, room, kind), root, comm),
         else scatter(AllBlocks::listed(|_| RankBlocks::listed(data, &counts(lens, comm)?, &places(starts, comm)?, datatype)), Given::new(into, room, kind), root, comm)
 }
 
@@ -355,7 +355,7 @@ collective! {
         data: Address, count: i64, datatype: Handle, into: Address, rooms: Ptr<i64>, starts: Ptr<isize>,
         kind: Handle, comm: Handle,
     ) on comm =>
-        |form| try_allgatherv(form, Given::new(data, count, datatype), || Ok(ListedBlocks { address: into, counts: of_partners(&rooms, comm)?, places: of_partners(&starts, comm)?, types: One(kind) }), comm),
+        |form| try_allgatherv(form, Given::new(data, count, datatype), |ranks| Ok(ListedBlocks { address: into, counts: of_ranks(&rooms, ranks)?, places: of_ranks(&starts, ranks)?, types: One(kind) }), comm),
         else allgather(Given::new(data, count, datatype), |_| RankBlocks::listed(into, &counts(rooms, comm)?, &places(starts, comm)?, kind), comm)
 }
 
@@ -364,9 +364,9 @@ collective! {
         data: Address, lens: Ptr<i64>, starts: Ptr<isize>, datatype: Handle, into: Address, rooms: Ptr<i64>,
         ends: Ptr<isize>, kind: Handle, comm: Handle,
     ) on comm =>
-        |form| try_alltoallv(form, data, || Ok([
-            ListedBlocks { address: data, counts: of_partners(&lens, comm)?, places: of_partners(&starts, comm)?, types: One(datatype) },
-            ListedBlocks { address: into, counts: of_partners(&rooms, comm)?, places: of_partners(&ends, comm)?, types: One(kind) },
+        |form| try_alltoallv(form, data, |ranks| Ok([
+            ListedBlocks { address: data, counts: of_ranks(&lens, ranks)?, places: of_ranks(&starts, ranks)?, types: One(datatype) },
+            ListedBlocks { address: into, counts: of_ranks(&rooms, ranks)?, places: of_ranks(&ends, ranks)?, types: One(kind) },
         ]), comm),
         else alltoall(
             if data.is_in_place() { None } else { Some(RankBlocks::listed(data, &counts(lens, comm)?, &places(starts, comm)?, datatype)?) },
@@ -378,9 +378,9 @@ collective! {
         data: Address, lens: Ptr<i64>, starts: Ptr<isize>, of: Ptr<Handle>, into: Address, rooms: Ptr<i64>,
         ends: Ptr<isize>, kinds: Ptr<Handle>, comm: Handle,
     ) on comm =>
-        |form| try_alltoallv(form, data, || Ok([
-            ListedBlocks { address: data, counts: of_partners(&lens, comm)?, places: of_partners(&starts, comm)?, types: Each(of_partners(&of, comm)?) },
-            ListedBlocks { address: into, counts: of_partners(&rooms, comm)?, places: of_partners(&ends, comm)?, types: Each(of_partners(&kinds, comm)?) },
+        |form| try_alltoallv(form, data, |ranks| Ok([
+            ListedBlocks { address: data, counts: of_ranks(&lens, ranks)?, places: of_ranks(&starts, ranks)?, types: Each(of_ranks(&of, ranks)?) },
+            ListedBlocks { address: into, counts: of_ranks(&rooms, ranks)?, places: of_ranks(&ends, ranks)?, types: Each(of_ranks(&kinds, ranks)?) },
         ]), comm),
         else alltoall(
             if data.is_in_place() { None } else { Some(RankBlocks::unlike(data, &counts(lens, comm)?, &places(starts, comm)?, &kinds_of(of, comm)?)?) },

@@ -303,17 +303,18 @@ pub(super) struct ListedBlocks<'call, C, P> {
 }
 
 impl<C: ListedNumber, P: ListedNumber> ListedBlocks<'_, C, P> {
-    /// Returns the memory of all, and where in it each is; `None` if they are not one behind the
-    /// other, in the order of ranks: what stands between is not the call's.
-    fn pieces(&self) -> Option<(Region, ShortList)> {
+    /// Returns the memory of all, and in `list` where in it each is; `None` if they are not one
+    /// behind the other, in the order of ranks: what stands between is not the call's.
+    #[inline(always)]
+    fn pieces(&self, list: &mut ShortList) -> Option<Region> {
         let bytes_of = |datatype| Some(piece_memory(self.address, 1, datatype)?.len());
         let (mut element, mut unit) = (0, 1);
         if let ListedTypes::One(datatype) = self.types {
             element = bytes_of(datatype)?;
             unit = i64::try_from(element).ok()?;
         }
-        let (mut list, mut end, mut first) = (ShortList::new(self.counts.len()), 0_usize, None);
-        for (rank, block) in list.blocks_mut().iter_mut().enumerate() {
+        let (mut end, mut first) = (0_usize, None);
+        for (rank, block) in list.resize(self.counts.len()).iter_mut().enumerate() {
             let (count, place) = (self.counts.get(rank)?.wide(), self.places.get(rank)?.wide());
             if let ListedTypes::Each(types) = self.types {
                 element = if count == 0 { 0 } else { bytes_of(types.get(rank)?)? };
@@ -327,13 +328,13 @@ impl<C: ListedNumber, P: ListedNumber> ListedBlocks<'_, C, P> {
             }
             *block = Block { start, len };
         }
-        let Some(first) = first else { return Some((Region::NONE, list)) };
-        let memory = self.address.region_in_memory(isize::try_from(first).ok()?, end)?;
-        Some((memory, list))
+        let Some(first) = first else { return Some(Region::NONE) };
+        self.address.region_in_memory(isize::try_from(first).ok()?, end)
     }
 }
 
-/// Blocks of a call that is over when it returns: on the stack, if they are few.
+/// Blocks of a call that is over when it returns: on the stack, if they are few. Made where they
+/// stay: to move them takes longer than a short call does.
 #[derive(Default)]
 pub(super) struct ShortList {
     few: [Block; Self::FEW],
@@ -344,51 +345,58 @@ pub(super) struct ShortList {
 impl ShortList {
     const FEW: usize = 8;
 
-    /// So many, without an element.
-    pub(super) fn new(len: usize) -> Self {
-        let many = if len > Self::FEW { vec![Block::default(); len] } else { Vec::new() };
-        Self { few: [Block::default(); Self::FEW], many, len }
+    /// Makes room for so many, and returns them.
+    #[inline(always)]
+    pub(super) fn resize(&mut self, len: usize) -> &mut [Block] {
+        self.len = len;
+        if len > Self::FEW {
+            self.many.resize(len, Block::default());
+            return &mut self.many;
+        }
+        self.few.get_mut(..len).unwrap_or_default()
     }
 
+    #[inline(always)]
     pub(super) fn blocks(&self) -> &[Block] {
         if self.len > Self::FEW { &self.many } else { self.few.get(..self.len).unwrap_or_default() }
-    }
-
-    pub(super) fn blocks_mut(&mut self) -> &mut [Block] {
-        if self.len > Self::FEW { &mut self.many } else { self.few.get_mut(..self.len).unwrap_or_default() }
     }
 }
 
 /// A rank's own data beside the blocks of all, if they are not in place.
+#[derive(Clone, Copy)]
 struct OwnAndListed {
     blocks: Region,
-    list: ShortList,
+    /// This rank's block among them.
+    place: Block,
     own: Option<Region>,
 }
 
 impl OwnAndListed {
     /// The two of a call, if both are in one piece, apart, and a rank's block is as long as its own
-    /// data.
+    /// data; in `list` where the blocks are.
+    #[inline(always)]
     fn of(
         own: Given,
         blocks: &ListedBlocks<'_, impl ListedNumber, impl ListedNumber>,
         rank: Rank,
+        list: &mut ShortList,
     ) -> Option<Self> {
-        let (blocks, list) = blocks.pieces()?;
+        let blocks = blocks.pieces(list)?;
+        let place = *list.blocks().get(rank.0 as usize)?;
         if own.address.is_in_place() {
-            return Some(Self { blocks, list, own: None });
+            return Some(Self { blocks, place, own: None });
         }
         let own = whole(own, 1)?;
-        let is_like = list.blocks().get(rank.0 as usize)?.len == own.len();
-        (is_like && !own.overlaps(blocks)).then_some(Self { blocks, list, own: Some(own) })
+        (place.len == own.len() && !own.overlaps(blocks)).then_some(Self { blocks, place, own: Some(own) })
     }
 
     /// Moves this rank's own data to their block among all, or from it, unless they are in place.
     ///
     /// # Safety
     /// The program leaves both alone until the call is over; the copy writes one of the two.
-    unsafe fn copy(&self, rank: Rank, copy: impl FnOnce(&mut [u8], Region)) {
-        let Some((own, place)) = self.own.zip(self.list.blocks().get(rank.0 as usize)) else { return };
+    #[inline(always)]
+    unsafe fn copy(self, copy: impl FnOnce(&mut [u8], Region)) {
+        let Self { own: Some(own), place, .. } = self else { return };
         // SAFETY: the caller's promise; what is this rank's own is apart.
         let bytes = unsafe { self.blocks.bytes() };
         copy(bytes.get_mut(place.start..place.start + place.len).unwrap_or_default(), own);
@@ -402,7 +410,7 @@ impl OwnAndListed {
 pub(super) unsafe fn try_allgatherv<'call, C: ListedNumber, P: ListedNumber>(
     form: CallForm,
     own: Given,
-    blocks: impl FnOnce() -> Result<ListedBlocks<'call, C, P>, CallFault>,
+    blocks: impl FnOnce(u32) -> Result<ListedBlocks<'call, C, P>, CallFault>,
     handle: Handle,
 ) -> Result<bool, CallFault> {
     let comm = &communicators::of(handle)?;
@@ -410,10 +418,11 @@ pub(super) unsafe fn try_allgatherv<'call, C: ListedNumber, P: ListedNumber>(
         return Ok(false);
     }
     let me = comm.rank();
-    let Some(listed) = OwnAndListed::of(own, &blocks()?, me) else { return Ok(false) };
+    let mut list = ShortList::default();
+    let Some(listed) = OwnAndListed::of(own, &blocks(comm.size())?, me, &mut list) else { return Ok(false) };
     // SAFETY: the program leaves both alone until the call is over, and they are apart.
     let (bytes, own) = unsafe { (listed.blocks.bytes(), listed.own.map(|own| own.shown())) };
-    let blocks = listed.list.blocks();
+    let blocks = list.blocks();
     let call = match own {
         Some(own) => aldis_coll::allgatherv_from(own, bytes, blocks),
         None => aldis_coll::allgatherv(bytes, blocks),
@@ -425,7 +434,7 @@ pub(super) unsafe fn try_allgatherv<'call, C: ListedNumber, P: ListedNumber>(
 /// A gather or a scatter of blocks as the root lists them.
 struct ListedCall<B, C> {
     handle: Handle,
-    /// Asks the root for them.
+    /// Asks the root for those of so many ranks.
     blocks: B,
     /// Describes it on data of this rank.
     describe: for<'m> fn(&'m mut [u8], &'m [Block], Rank) -> BlockCall<'m>,
@@ -442,7 +451,7 @@ unsafe fn try_listed<'call, C: ListedNumber, P: ListedNumber>(
     own: Given,
     root: c_int,
     call: ListedCall<
-        impl FnOnce() -> Result<ListedBlocks<'call, C, P>, CallFault>,
+        impl FnOnce(u32) -> Result<ListedBlocks<'call, C, P>, CallFault>,
         impl FnOnce(&mut [u8], Region),
     >,
 ) -> Result<bool, CallFault> {
@@ -451,14 +460,16 @@ unsafe fn try_listed<'call, C: ListedNumber, P: ListedNumber>(
         return Ok(false);
     }
     let root = rank_in(root, comm.size(), MPI_ERR_ROOT)?;
-    let (data, list) = if comm.rank() == root {
-        let Some(listed) = OwnAndListed::of(own, &(call.blocks)()?, root) else { return Ok(false) };
+    let mut list = ShortList::default();
+    let data = if comm.rank() == root {
+        let blocks = (call.blocks)(comm.size())?;
+        let Some(listed) = OwnAndListed::of(own, &blocks, root, &mut list) else { return Ok(false) };
         // SAFETY: the caller's promise.
-        unsafe { listed.copy(root, call.copy) };
-        (listed.blocks, listed.list)
+        unsafe { listed.copy(call.copy) };
+        listed.blocks
     } else {
         let Some(own) = whole(own, 1) else { return Ok(false) };
-        (own, ShortList::default())
+        own
     };
     // SAFETY: the program leaves it alone until the call is over.
     let call = (call.describe)(unsafe { data.bytes() }, list.blocks(), root);
@@ -473,7 +484,7 @@ unsafe fn try_listed<'call, C: ListedNumber, P: ListedNumber>(
 pub(super) unsafe fn try_gatherv<'call, C: ListedNumber, P: ListedNumber>(
     form: CallForm,
     own: Given,
-    blocks: impl FnOnce() -> Result<ListedBlocks<'call, C, P>, CallFault>,
+    blocks: impl FnOnce(u32) -> Result<ListedBlocks<'call, C, P>, CallFault>,
     root: c_int,
     handle: Handle,
 ) -> Result<bool, CallFault> {
@@ -491,7 +502,7 @@ pub(super) unsafe fn try_gatherv<'call, C: ListedNumber, P: ListedNumber>(
 /// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new).
 pub(super) unsafe fn try_scatterv<'call, C: ListedNumber, P: ListedNumber>(
     form: CallForm,
-    blocks: impl FnOnce() -> Result<ListedBlocks<'call, C, P>, CallFault>,
+    blocks: impl FnOnce(u32) -> Result<ListedBlocks<'call, C, P>, CallFault>,
     own: Given,
     root: c_int,
     handle: Handle,
@@ -512,7 +523,7 @@ pub(super) unsafe fn try_scatterv<'call, C: ListedNumber, P: ListedNumber>(
 pub(super) unsafe fn try_alltoallv<'call, C: ListedNumber, P: ListedNumber>(
     form: CallForm,
     given: Address,
-    blocks: impl FnOnce() -> Result<[ListedBlocks<'call, C, P>; 2], CallFault>,
+    blocks: impl FnOnce(u32) -> Result<[ListedBlocks<'call, C, P>; 2], CallFault>,
     handle: Handle,
 ) -> Result<bool, CallFault> {
     let comm = &communicators::of(handle)?;
@@ -522,8 +533,9 @@ pub(super) unsafe fn try_alltoallv<'call, C: ListedNumber, P: ListedNumber>(
     if given.is_in_place() {
         return Ok(false);
     }
-    let [given, taken] = blocks()?;
-    let (Some((given, from)), Some((taken, to))) = (given.pieces(), taken.pieces()) else {
+    let [given, taken] = blocks(comm.size())?;
+    let (mut from, mut to) = (ShortList::default(), ShortList::default());
+    let (Some(given), Some(taken)) = (given.pieces(&mut from), taken.pieces(&mut to)) else {
         return Ok(false);
     };
     let own = |list: &ShortList| list.blocks().get(comm.rank().0 as usize).map(|block| block.len);

@@ -415,15 +415,14 @@ impl ResultParts<'_> {
     }
 
     /// Lists the blocks of the input; none if they are of one length.
-    fn list(&self) -> ShortList {
-        let Self::Listed(counts) = self else { return ShortList::default() };
-        let (mut list, mut start) = (ShortList::new(counts.len()), 0);
-        for (block, count) in list.blocks_mut().iter_mut().zip(*counts) {
+    fn list_in<'l>(&self, list: &'l mut ShortList) -> &'l [Block] {
+        let (Self::Listed(counts), mut start) = (self, 0) else { return &[] };
+        for (block, count) in list.resize(counts.len()).iter_mut().zip(*counts) {
             let len = count.unsigned_abs() as usize;
             *block = Block { start, len };
             start += len;
         }
-        list
+        list.blocks()
     }
 }
 
@@ -494,12 +493,13 @@ unsafe fn try_scattered(
     let (input, own) = unsafe { (input.shown(), own.bytes()) };
     match form {
         CallForm::Blocking => {
-            let (list, mut scratch) = (parts.list(), ShortSpare::default());
+            let (mut list, mut scratch) = (ShortList::default(), ShortSpare::default());
+            let blocks = parts.list_in(&mut list);
             let scratch = scratch.bytes(scratch_len)?;
             let call = match parts {
                 ResultParts::Even => reduce_scatter_block_by(kernel, input, own, scratch),
                 ResultParts::Listed(_) => {
-                    reduce_scatter_by(kernel, InputBlocks::new(input, list.blocks()), own, scratch)
+                    reduce_scatter_by(kernel, InputBlocks::new(input, blocks), own, scratch)
                 }
             };
             engine::with(|engine| Ok(call.run(engine.endpoint(), &of)?))?;
@@ -579,7 +579,7 @@ pub(super) unsafe fn reduce_scatter(
     call.after(data, move |memory| own.write(memory, &place));
     let list = match parts {
         ResultParts::Even => BlockList::EVEN,
-        ResultParts::Listed(_) => call.own_blocks(parts.list().blocks().to_vec()),
+        ResultParts::Listed(_) => call.own_blocks(parts.list_in(&mut ShortList::default()).to_vec()),
     };
     call.what = ByteOperation::ReduceScatter(kernel, [given, data, scratch], list);
     Ok(call)
