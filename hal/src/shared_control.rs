@@ -202,6 +202,13 @@ pub trait SharedControl {
     /// false.
     fn slot(&mut self, set: u32, number: u32) -> Option<&mut [u8]>;
 
+    /// Makes ready for this rank's slot of a collective being written soon: a hint, to a rank that
+    /// waits for no other, and so writes one slot after the other. Without it the slot comes back
+    /// from the core of its last reader only once it is written.
+    fn prepare(&self, set: u32, number: u32) {
+        let _ = (set, number);
+    }
+
     /// Looks at the slot of `peer`, which may be this rank itself, for a collective that is not
     /// finished here; `None` if it is not written yet.
     ///

@@ -26,6 +26,10 @@ const POLLS_A_LOOK: u32 = 4;
 /// waited for: messages of others go on.
 const CALLS_A_POLL: u32 = 32;
 
+/// Collectives from one that waits for no rank to the one whose slot is made ready then: more than
+/// one, as a line takes longer to come from another core than such a call takes.
+const AHEAD: u32 = 2;
+
 /// Events that such a poll handles at most.
 const BUDGET: u32 = 16;
 
@@ -240,6 +244,9 @@ impl<R: Role + Copy> FlatAttempt<R> {
             self.next += 1;
         }
         finishing.is_read = true;
+        if last.is_none() {
+            finishing.slots.prepare(self.number.wrapping_add(AHEAD));
+        }
         if !self.role.task().receives() {
             return Some(Ok(()));
         }

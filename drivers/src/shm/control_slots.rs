@@ -489,6 +489,12 @@ impl<O: SlotOrders> Own<O> {
         Ok(true)
     }
 
+    /// Has the first line of the slot of a collective brought here, that is written soon.
+    #[inline]
+    pub(super) fn prepare(&self, number: u32) {
+        prefetch_to_write(self.place.slot(number));
+    }
+
     /// Returns the payload of the slot of a collective that is admitted, to be written; `None`
     /// while it is not free.
     pub(super) fn slot(&mut self, number: u32) -> Option<&mut [u8]> {
@@ -621,6 +627,18 @@ fn prefetch(slot: *const ControlSlot) {
     // SAFETY: it reads nothing that can be seen, whatever the address; every x86-64 has it.
     unsafe {
         core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(slot.cast());
+    }
+    let _ = slot;
+}
+
+/// Has the first line of a slot brought here to be written, where the processor can be told to.
+#[inline(always)]
+fn prefetch_to_write(slot: *const ControlSlot) {
+    #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+    // SAFETY: it changes nothing that can be seen, whatever the address; where a processor does not
+    // know it, it does nothing.
+    unsafe {
+        core::arch::asm!("prefetchw [{}]", in(reg) slot, options(nostack, preserves_flags));
     }
     let _ = slot;
 }

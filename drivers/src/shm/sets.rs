@@ -279,6 +279,13 @@ impl SharedControl for Shm<'_> {
     }
 
     #[inline]
+    fn prepare(&self, set: u32, number: u32) {
+        if let Ok(own) = self.own(set) {
+            own.prepare(number);
+        }
+    }
+
+    #[inline]
     fn finish(&mut self, set: u32, number: u32) {
         if let Some(own) = self.own_mut(set) {
             own.finish(number);

@@ -153,6 +153,13 @@ impl ControlSlots<'_> {
         self.control.look(self.set, number, self.peer(rank)?)
     }
 
+    /// Makes ready for this rank's slot of a collective being written soon, without a wait for
+    /// another rank.
+    #[inline]
+    pub fn prepare(&self, number: u32) {
+        self.control.prepare(self.set, number);
+    }
+
     /// This rank has nothing more to do in a collective.
     #[inline]
     pub fn finish(&mut self, number: u32) {

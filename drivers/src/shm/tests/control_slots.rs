@@ -157,6 +157,10 @@ proptest! {
         // However far rank 0 says that it has come, rank 1 itself has finished none, and its slot
         // is in use from the ninth on.
         let note = Note { operation: 1, root: 5, bytes: PAYLOAD as u64 };
+        // A hint, of whatever collective and set.
+        for set in [0, GEOMETRY.sets, u32::MAX] {
+            world.ranks[1].prepare(set, sequence);
+        }
         let lent = world.ranks[1].slot(0, number).map(|slot| (slot.as_ptr(), slot.len()));
         let mut publish = || world.ranks[1].publish(0, number, note, &[7; PAYLOAD]).unwrap();
         // Once it may be asked how far the others are.
