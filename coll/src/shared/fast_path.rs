@@ -251,7 +251,10 @@ impl<R: Role + Copy> FlatAttempt<R> {
             return Some(Ok(()));
         }
         let given = Contributions { slots: finishing.slots, number: self.number, last };
-        Some(self.role.settle(&given, data))
+        match self.role.settle(&given, data) {
+            Ok(()) => Some(Ok(())),
+            Err((cause, rank)) => refused(cause, rank),
+        }
     }
 
     /// Looks again, after the endpoint was polled.
@@ -278,6 +281,15 @@ impl<R: Role + Copy> FlatAttempt<R> {
         let &Self { role, number, stage, next, .. } = self;
         FlatCollective { stage, next, ..FlatCollective::entering(role, number, here) }
     }
+}
+
+/// Returns the error of a collective that is over. Out of the way, so that nothing is copied where
+/// there is none: what is written and at once copied in larger pieces waits until every store
+/// before has left the core.
+#[cold]
+#[inline(never)]
+fn refused(cause: Cause, rank: Option<u32>) -> Option<Result<(), (Cause, Option<u32>)>> {
+    Some(Err((cause, rank)))
 }
 
 /// Finishes a collective of which all is read when it drops, also when the reduction of a user's

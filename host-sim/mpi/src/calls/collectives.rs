@@ -66,12 +66,13 @@ pub(crate) fn sum(comm: Handle, mut own: u64) -> Result<u64, CallFault> {
 /// long as a barrier does. False if it takes more.
 #[inline(always)]
 fn try_barrier(form: CallForm, comm: Handle) -> Result<bool, CallFault> {
-    let of = communicators::of(comm)?;
+    let found = communicators::find(comm)?;
+    let of = &*found;
     if of.is_inter() || !form.takes_fast_path() {
         return Ok(false);
     }
     // SAFETY: there are no data.
-    unsafe { form.carry_out(aldis_coll::barrier, CallComm { handle: comm, comm: &of }) }?;
+    unsafe { form.carry_out(aldis_coll::barrier, CallComm { handle: comm, comm: of }) }?;
     Ok(true)
 }
 
@@ -89,7 +90,8 @@ unsafe fn try_bcast(
     root: c_int,
     comm: Handle,
 ) -> Result<bool, CallFault> {
-    let of = communicators::of(comm)?;
+    let found = communicators::find(comm)?;
+    let of = &*found;
     if of.is_inter() || !form.takes_fast_path() {
         return Ok(false);
     }
@@ -98,7 +100,7 @@ unsafe fn try_bcast(
     // SAFETY: the caller promised that nothing touches them until the call is over.
     let bytes = unsafe { bytes.bytes() };
     // SAFETY: as above.
-    unsafe { form.carry_out(|| aldis_coll::bcast(bytes, root), CallComm { handle: comm, comm: &of }) }?;
+    unsafe { form.carry_out(|| aldis_coll::bcast(bytes, root), CallComm { handle: comm, comm: of }) }?;
     Ok(true)
 }
 

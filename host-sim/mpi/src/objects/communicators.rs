@@ -5,6 +5,7 @@
 
 use core::cell::{Cell, RefCell};
 use core::ffi::c_int;
+use core::ops::Deref;
 use std::rc::Rc;
 
 use aldis_kernel::{Comm, Rank};
@@ -61,7 +62,28 @@ const _: () = assert!(MPI_COMM_SELF == MPI_COMM_WORLD + 1);
 
 /// The kernel's communicators of world and self, by handle, which never change: read by most calls.
 // SAFETY: only calls of MPI use it.
-static ROOTS: Owned<[Cell<Option<Comm>>; 2]> = unsafe { Owned::new([const { Cell::new(None) }; 2]) };
+static ROOTS: Owned<[Cell<Option<&Comm>>; 2]> = unsafe { Owned::new([const { Cell::new(None) }; 2]) };
+
+/// A communicator of the kernel's for the time of a call. It is not copied where that can be
+/// spared: what is written and at once read in larger pieces waits until every store before has
+/// left the core.
+pub(crate) enum FoundComm {
+    /// World or self, where it stands for good.
+    Root(&'static Comm),
+    Other(Comm),
+}
+
+impl Deref for FoundComm {
+    type Target = Comm;
+
+    #[inline(always)]
+    fn deref(&self) -> &Comm {
+        match self {
+            Self::Root(comm) => comm,
+            Self::Other(comm) => comm,
+        }
+    }
+}
 
 impl Communicators {
     #[inline]
@@ -84,8 +106,9 @@ impl Communicators {
 
 /// Makes world and self known.
 pub(crate) fn start([world, itself]: [Comm; 2]) {
-    ROOTS[0].set(Some(world));
-    ROOTS[1].set(Some(itself));
+    for (root, comm) in ROOTS.iter().zip([world, itself]) {
+        root.set(Some(Box::leak(Box::new(comm))));
+    }
     COMMS.borrow_mut().roots = [
         Some(Communicator::new(world, MPI_ERRORS_ARE_FATAL, "MPI_COMM_WORLD")),
         Some(Communicator::new(itself, MPI_ERRORS_ARE_FATAL, "MPI_COMM_SELF")),
@@ -154,10 +177,16 @@ fn missing(handle: Handle) -> CallFault {
 /// The kernel's communicator.
 #[inline]
 pub(crate) fn of(handle: Handle) -> Result<Comm, CallFault> {
+    find(handle).map(|comm| *comm)
+}
+
+/// Finds the kernel's communicator for a call that may be short.
+#[inline(always)]
+pub(crate) fn find(handle: Handle) -> Result<FoundComm, CallFault> {
     let root = ROOTS.get(handle.wrapping_sub(MPI_COMM_WORLD)).and_then(Cell::get);
     Ok(match root {
-        Some(comm) => comm,
-        None => of_any(handle)?,
+        Some(comm) => FoundComm::Root(comm),
+        None => FoundComm::Other(of_any(handle)?),
     })
 }
 

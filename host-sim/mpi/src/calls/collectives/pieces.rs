@@ -89,7 +89,8 @@ unsafe fn try_in_grid(
     handle: Handle,
     call: NeighborForm,
 ) -> Result<bool, CallFault> {
-    let comm = &communicators::of(handle)?;
+    let found = communicators::find(handle)?;
+    let comm = &*found;
     if !is_plain(comm, form) {
         return Ok(false);
     }
@@ -173,7 +174,8 @@ unsafe fn try_rooted(
     >,
 ) -> Result<bool, CallFault> {
     let RootedCall { handle, describe, copy } = rooted;
-    let comm = &communicators::of(handle)?;
+    let found = communicators::find(handle)?;
+    let comm = &*found;
     if !is_plain(comm, form) {
         return Ok(false);
     }
@@ -246,7 +248,8 @@ pub(super) unsafe fn try_allgather(
     blocks: Given,
     handle: Handle,
 ) -> Result<bool, CallFault> {
-    let comm = &communicators::of(handle)?;
+    let found = communicators::find(handle)?;
+    let comm = &*found;
     if !is_plain(comm, form) {
         return Ok(false);
     }
@@ -413,7 +416,8 @@ pub(super) unsafe fn try_allgatherv<'call, C: ListedNumber, P: ListedNumber>(
     blocks: impl FnOnce(u32) -> Result<ListedBlocks<'call, C, P>, CallFault>,
     handle: Handle,
 ) -> Result<bool, CallFault> {
-    let comm = &communicators::of(handle)?;
+    let found = communicators::find(handle)?;
+    let comm = &*found;
     if !(form.is_blocking() && is_plain(comm, form)) {
         return Ok(false);
     }
@@ -455,7 +459,8 @@ unsafe fn try_listed<'call, C: ListedNumber, P: ListedNumber>(
         impl FnOnce(&mut [u8], Region),
     >,
 ) -> Result<bool, CallFault> {
-    let comm = &communicators::of(call.handle)?;
+    let found = communicators::find(call.handle)?;
+    let comm = &*found;
     if !(form.is_blocking() && is_plain(comm, form)) {
         return Ok(false);
     }
@@ -526,7 +531,8 @@ pub(super) unsafe fn try_alltoallv<'call, C: ListedNumber, P: ListedNumber>(
     blocks: impl FnOnce(u32) -> Result<[ListedBlocks<'call, C, P>; 2], CallFault>,
     handle: Handle,
 ) -> Result<bool, CallFault> {
-    let comm = &communicators::of(handle)?;
+    let found = communicators::find(handle)?;
+    let comm = &*found;
     if !(form.is_blocking() && is_plain(comm, form)) {
         return Ok(false);
     }
@@ -558,7 +564,8 @@ pub(super) unsafe fn try_alltoall(
     taken: Given,
     handle: Handle,
 ) -> Result<bool, CallFault> {
-    let comm = &communicators::of(handle)?;
+    let found = communicators::find(handle)?;
+    let comm = &*found;
     if !is_plain(comm, form) {
         return Ok(false);
     }

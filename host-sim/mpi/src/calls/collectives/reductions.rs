@@ -122,13 +122,13 @@ impl Reduction {
     /// # Safety
     /// As for [`ProgramData::new`].
     #[inline(always)]
-    unsafe fn piece(
+    unsafe fn piece<'c>(
         &self,
+        comm: &'c Comm,
         operation: Operation,
         root: Option<c_int>,
-    ) -> Result<Option<ReductionPiece>, CallFault> {
-        let &Self { input, into, count, datatype, op, comm } = self;
-        let comm = communicators::of(comm)?;
+    ) -> Result<Option<ReductionPiece<'c>>, CallFault> {
+        let &Self { input, into, count, datatype, op, .. } = self;
         if comm.is_inter() {
             return Ok(None);
         }
@@ -193,8 +193,8 @@ unsafe fn described(address: Address, count: i64, datatype: Handle) -> Result<Op
 }
 
 /// Data of a reduction in one piece. What is given and where the result goes are apart.
-struct ReductionPiece {
-    comm: Comm,
+struct ReductionPiece<'c> {
+    comm: &'c Comm,
     what: DynReduction,
     /// The data that this rank gives, unless they are in place.
     given: Option<Region>,
@@ -202,7 +202,7 @@ struct ReductionPiece {
     result: Option<Region>,
 }
 
-impl ReductionPiece {
+impl ReductionPiece<'_> {
     /// The call on it.
     fn call(self, comm: Handle) -> Result<CollectiveCall, CallFault> {
         let Self { what, given, result, .. } = self;
@@ -240,7 +240,7 @@ impl ReductionPiece {
             data.copy_from_slice(unsafe { given.shown() });
         }
         let scratch = scratch.bytes(data.len())?;
-        engine::with(|engine| Ok(reduce_by(what, data, scratch).run(engine.endpoint(), &comm)?))
+        engine::with(|engine| Ok(reduce_by(what, data, scratch).run(engine.endpoint(), comm)?))
     }
 
     /// Returns true if what this rank gives is worth leaving where it is: more than a control slot
@@ -263,7 +263,7 @@ impl ReductionPiece {
         // SAFETY: the program leaves it as it is until the call is over.
         let operand = given.map_or(&[][..], |given| unsafe { given.shown() });
         let call = reduce_by_from(what, operand, data, scratch.bytes());
-        engine::with(|engine| Ok(call.run(engine.endpoint(), &comm)?))
+        engine::with(|engine| Ok(call.run(engine.endpoint(), comm)?))
     }
 
     /// Starts it on the communicator with this handle, for a request of the program's.
@@ -280,7 +280,7 @@ impl ReductionPiece {
             }
             let begun = engine::with(|engine| {
                 let call = reduce_by(what, data.bytes(), scratch.region().bytes());
-                CollectiveProgress::of(call.launch(&mut engine.scope, &comm, StartMode::Driven))
+                CollectiveProgress::of(call.launch(&mut engine.scope, comm, StartMode::Driven))
             })?;
             request.set(requests::of_started(on, begun, [own, scratch], None)?)
         }
@@ -324,8 +324,9 @@ pub(super) unsafe fn try_reduce(
         // SAFETY: the caller's promise.
         return unsafe { try_long_reduce(reduction, root) };
     }
+    let comm = communicators::find(reduction.comm)?;
     // SAFETY: the caller's promise.
-    let piece = unsafe { reduction.piece(operation, root) }?;
+    let piece = unsafe { reduction.piece(&comm, operation, root) }?;
     let Some(piece) = piece else { return Ok(false) };
     match form {
         CallForm::Blocking => piece.run()?,
@@ -343,8 +344,9 @@ const MANY_ELEMENTS: i64 = SLOT_BYTES as i64 / 32;
 /// As for [`ProgramData::new`].
 #[inline(never)]
 unsafe fn try_long_reduce(reduction: Reduction, root: Option<c_int>) -> Result<bool, CallFault> {
+    let comm = communicators::find(reduction.comm)?;
     // SAFETY: the caller's promise.
-    let piece = unsafe { reduction.piece(Operation::Reduce, root) }?;
+    let piece = unsafe { reduction.piece(&comm, Operation::Reduce, root) }?;
     let Some(piece) = piece else { return Ok(false) };
     if piece.leaves_operand() {
         piece.run_apart()?
@@ -378,8 +380,9 @@ pub(super) unsafe fn reduce(
         return Ok(across::no_reduction(CollectiveCall::new(comm)?));
     }
     reduction.check(operation, root)?;
+    let found = communicators::find(comm)?;
     // SAFETY: the caller's promise.
-    if let Some(piece) = unsafe { reduction.piece(operation, root) }? {
+    if let Some(piece) = unsafe { reduction.piece(&found, operation, root) }? {
         return piece.call(comm);
     }
     // SAFETY: as above.
@@ -468,13 +471,14 @@ unsafe fn try_scattered(
     parts: ResultParts<'_>,
 ) -> Result<bool, CallFault> {
     let Reduction { input, into, datatype, op, comm, .. } = reduction;
-    let of = communicators::of(comm)?;
+    let found = communicators::find(comm)?;
+    let of = &*found;
     let takes_it = form.takes_fast_path()
         && match form {
             CallForm::Blocking => true,
             CallForm::Nonblocking(_) => operations::is_predefined(op),
         };
-    let counts = parts.counts(reduction.count, &of);
+    let counts = parts.counts(reduction.count, of);
     let (false, false, true, Some([total, count])) = (of.is_inter(), input.is_in_place(), takes_it, counts)
     else {
         return Ok(false);
@@ -502,14 +506,14 @@ unsafe fn try_scattered(
                     reduce_scatter_by(kernel, InputBlocks::new(input, blocks), own, scratch)
                 }
             };
-            engine::with(|engine| Ok(call.run(engine.endpoint(), &of)?))?;
+            engine::with(|engine| Ok(call.run(engine.endpoint(), of)?))?;
         }
         CallForm::Nonblocking(request) => {
             let mut scratch = Spare::new(scratch_len)?;
             // SAFETY: as above; the scratch is kept with it.
             unsafe {
                 let call = reduce_scatter_block_by(kernel, input, own, scratch.region().bytes());
-                let on = CallComm { handle: comm, comm: &of };
+                let on = CallComm { handle: comm, comm: of };
                 ByteCall::Blocks(call).start(on, [scratch, Spare::default()], request)?;
             }
         }

@@ -34,16 +34,17 @@ pub(super) unsafe fn try_send(
         return Ok(false);
     }
     let Some(piece) = datatypes::piece(data, count, datatype) else { return Ok(false) };
-    let (comm, to, tag) = (communicators::of(comm)?, rank(to)?, tag(number)?);
+    let (found, to, tag) = (communicators::find(comm)?, rank(to)?, tag(number)?);
+    let comm = &*found;
     engine::with(|engine| {
         let endpoint = engine.endpoint();
         match piece {
             // SAFETY: the caller promised that nothing writes them until the send is over.
-            ContiguousData::Bytes(bytes) => endpoint.send(&comm, unsafe { bytes.shown() }, to, tag)?,
+            ContiguousData::Bytes(bytes) => endpoint.send(comm, unsafe { bytes.shown() }, to, tag)?,
             ContiguousData::Elements(memory, count, datatype) => {
                 // SAFETY: as above.
                 let memory: &[u8] = unsafe { memory.shown() };
-                endpoint.send_typed(&comm, Typed::new(memory, count, datatype), to, tag)?
+                endpoint.send_typed(comm, Typed::new(memory, count, datatype), to, tag)?
             }
         };
         Ok(true)
@@ -67,16 +68,17 @@ pub(super) unsafe fn try_receive(
         return Ok(None);
     }
     let Some(piece) = datatypes::piece(data, count, datatype) else { return Ok(None) };
-    let (comm, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(number)?);
+    let (found, from, tag) = (communicators::find(comm)?, source(from)?, tag_match(number)?);
+    let comm = &*found;
     engine::with(|engine| {
         let endpoint = engine.endpoint();
         let found = match piece {
             // SAFETY: the caller promised that nothing touches them until the receive is over.
-            ContiguousData::Bytes(bytes) => endpoint.recv(&comm, unsafe { bytes.bytes() }, from, tag)?,
+            ContiguousData::Bytes(bytes) => endpoint.recv(comm, unsafe { bytes.bytes() }, from, tag)?,
             ContiguousData::Elements(memory, count, datatype) => {
                 // SAFETY: as above.
                 let memory = unsafe { memory.bytes() };
-                endpoint.recv_typed(&comm, TypedMut::new(memory, count, datatype), from, tag)?
+                endpoint.recv_typed(comm, TypedMut::new(memory, count, datatype), from, tag)?
             }
         };
         Ok(Some(found.into()))
@@ -97,17 +99,18 @@ pub(super) unsafe fn try_start_send(
     handle: Handle,
 ) -> Result<Option<Handle>, CallFault> {
     let Some(piece) = datatypes::piece(data, count, datatype) else { return Ok(None) };
-    let (comm, to, tag) = (communicators::of(handle)?, rank(to)?, tag(number)?);
+    let (found, to, tag) = (communicators::find(handle)?, rank(to)?, tag(number)?);
+    let comm = &*found;
     engine::with(|engine| {
         engine.reap();
         let scope = &mut engine.scope;
         let request = match piece {
             // SAFETY: the caller promised that nothing writes them until the send is over.
-            ContiguousData::Bytes(bytes) => scope.isend(&comm, unsafe { bytes.shown() }, to, tag)?,
+            ContiguousData::Bytes(bytes) => scope.isend(comm, unsafe { bytes.shown() }, to, tag)?,
             ContiguousData::Elements(memory, count, datatype) => {
                 // SAFETY: as above.
                 let memory: &'static [u8] = unsafe { memory.shown() };
-                scope.isend_typed(&comm, Typed::new(memory, count, datatype), to, tag)?
+                scope.isend_typed(comm, Typed::new(memory, count, datatype), to, tag)?
             }
         };
         Ok(Some(messages::of_send(engine, handle, request)))
@@ -128,18 +131,19 @@ pub(super) unsafe fn try_start_receive(
     handle: Handle,
 ) -> Result<Option<Handle>, CallFault> {
     let Some(piece) = datatypes::piece(data, count, datatype) else { return Ok(None) };
-    let (comm, from, tag) = (communicators::of(handle)?, source(from)?, tag_match(number)?);
+    let (found, from, tag) = (communicators::find(handle)?, source(from)?, tag_match(number)?);
+    let comm = &*found;
     engine::with(|engine| {
         engine.reap();
         let scope = &mut engine.scope;
         let request = match piece {
             // SAFETY: the caller promised that nothing touches them until the receive is over; the
             // kernel keeps no reference.
-            ContiguousData::Bytes(bytes) => scope.irecv(&comm, unsafe { bytes.bytes() }, from, tag)?,
+            ContiguousData::Bytes(bytes) => scope.irecv(comm, unsafe { bytes.bytes() }, from, tag)?,
             ContiguousData::Elements(memory, count, datatype) => {
                 // SAFETY: as above.
                 let memory = unsafe { memory.bytes() };
-                scope.irecv_typed(&comm, TypedMut::new(memory, count, datatype), from, tag)?
+                scope.irecv_typed(comm, TypedMut::new(memory, count, datatype), from, tag)?
             }
         };
         messages::of_receive(engine, handle, request).map(Some)
