@@ -53,6 +53,13 @@ impl Cursor {
         (at.wrapping_add(AHEAD) & self.size.wrapping_sub(1)) as usize
     }
 
+    /// The slot of the ring that is used after the one at hand, if that is one of the ring's too.
+    #[cfg(target_pointer_width = "64")]
+    #[inline(always)]
+    pub(super) const fn after(&self) -> Option<u16> {
+        if self.at < self.size { Some(self.at.wrapping_add(1) & self.size.wrapping_sub(1)) } else { None }
+    }
+
     /// Goes on to the message after the next.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(super) const fn advance(&mut self, home: bool) {

@@ -6,6 +6,8 @@ use core::ptr;
 use aldis_hal::cause::Malformed;
 
 use super::cursor::Cursor;
+#[cfg(target_pointer_width = "64")]
+use super::geometry::LINE_BYTES;
 use super::geometry::{PING_PONG_SLOTS, SLOT_BYTES};
 use super::memory::{Announced, Credit, Slot, SlotHead, ask_for};
 use super::outgoing::USES_PING_PONG;
@@ -13,6 +15,11 @@ use super::outgoing::USES_PING_PONG;
 use super::path::PathRecord;
 use super::ring::{Exact, LanePlace, Orders};
 use crate::sync::Ordering;
+
+/// Lines of the next message's block that a receiver asks for before it reads the one at hand:
+/// the header, and as many as come while that is looked at.
+#[cfg(target_pointer_width = "64")]
+const LINES_AHEAD: usize = 2;
 
 /// The message at the receiver's position, if there is one.
 pub(super) enum NextMessage<'a> {
@@ -197,6 +204,24 @@ impl<O: Orders> Incoming<O> {
             return NextMessage::Fault(Malformed::Credit);
         }
         NextMessage::Block(block, len, head)
+    }
+
+    /// Asks for the first lines of the block of the message after the one at hand, if it is there.
+    #[cfg(target_pointer_width = "64")]
+    #[inline(always)]
+    pub(super) fn ask_for_block_after(&self, block_bytes: u32) {
+        let Some(at) = self.next.after() else { return };
+        // SAFETY: an end that has a message at hand is open, and `open`'s caller vouched for the
+        // place.
+        let slot = unsafe { &*self.slots.wrapping_add(at as usize) };
+        if slot.sequence.load(O::RECEIVE) != self.next.sequence().wrapping_add(1) {
+            return;
+        }
+        // SAFETY: this is the ring's receiver and it has seen the sequence.
+        if let Announced::Block(block) = unsafe { slot.head() }.open() {
+            let start = self.blocks().wrapping_add(block as usize * block_bytes as usize);
+            (0..LINES_AHEAD).for_each(|line| ask_for(start.wrapping_add(line * LINE_BYTES as usize)));
+        }
     }
 
     /// The first block of this lane; they follow the credit line.

@@ -59,11 +59,11 @@ impl Credit {
     }
 }
 
-/// Asks for the first line of a slot that is read soon, so that it travels while the messages
-/// before it are worked on. A hint: any address will do.
+/// Asks for the first line of a slot, or of what else is read soon, so that it travels while the
+/// messages before it are worked on. A hint: any address will do.
 #[inline(always)]
-pub(super) fn ask_for(slot: *const Slot) {
-    let at = slot.addr();
+pub(super) fn ask_for<T>(start: *const T) {
+    let at = start.addr();
     // SAFETY: a prefetch reads and writes nothing and does not fault.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     unsafe {

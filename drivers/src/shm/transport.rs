@@ -328,6 +328,8 @@ fn drain<S: Sink>(lane: &mut LaneEnds, burst: Burst, sink: &mut S) -> (u32, Opti
             NextMessage::Empty => break,
             NextMessage::Short(message, head) => (message, None, head),
             NextMessage::Block(block, len, head) => {
+                #[cfg(target_pointer_width = "64")]
+                lane.incoming.ask_for_block_after(block_bytes);
                 let start = lane.incoming.blocks().wrapping_add(block as usize * block_bytes as usize);
                 // SAFETY: `next` has checked both numbers against the geometry, and the region
                 // holds all of its blocks. The sender filled this one before it announced it and

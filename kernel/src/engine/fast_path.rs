@@ -303,8 +303,11 @@ fn is_alike(peer: &Peer) -> bool {
 }
 
 /// Packs an eager message straight into a slot of the transport. False, and nothing done, if there
-/// is none.
-#[inline(never)]
+/// is none. On a large core within its caller: a header that is handed over in memory, and copied
+/// from there in larger pieces than it was written in, waits until every store before has left the
+/// core.
+#[cfg_attr(target_pointer_width = "64", inline(always))]
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 fn packed<T: Transport>(
     transport: &mut T,
     peer: PeerId,
