@@ -202,13 +202,6 @@ pub trait SharedControl {
     /// false.
     fn slot(&mut self, set: u32, number: u32) -> Option<&mut [u8]>;
 
-    /// Makes ready for this rank's slot of a collective being written soon: a hint, to a rank that
-    /// waits for no other, and so writes one slot after the other. Without it the slot comes back
-    /// from the core of its last reader only once it is written.
-    fn prepare(&self, set: u32, number: u32) {
-        let _ = (set, number);
-    }
-
     /// Looks at the slot of `peer`, which may be this rank itself, for a collective that is not
     /// finished here; `None` if it is not written yet.
     ///
@@ -219,6 +212,13 @@ pub trait SharedControl {
 
     /// This rank reads no slot and no chunk of this collective any more, and writes none.
     fn finish(&mut self, set: u32, number: u32);
+
+    /// Does what [`finish`](Self::finish) does, for a collective in which this rank has waited for
+    /// no other: it may write its next slots at once, so that these may be made ready. Else a slot
+    /// comes back from the core of its last reader only once it is written.
+    fn finish_ahead(&mut self, set: u32, number: u32) {
+        self.finish(set, number);
+    }
 
     /// Does what [`finish`](Self::finish) does, for every collective that was begun, in all sets.
     fn abandon(&mut self);

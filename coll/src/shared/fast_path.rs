@@ -26,10 +26,6 @@ const POLLS_A_LOOK: u32 = 4;
 /// waited for: messages of others go on.
 const CALLS_A_POLL: u32 = 32;
 
-/// Collectives from one that waits for no rank to the one whose slot is made ready then: more than
-/// one, as a line takes longer to come from another core than such a call takes.
-const AHEAD: u32 = 2;
-
 /// Events that such a poll handles at most.
 const BUDGET: u32 = 16;
 
@@ -225,7 +221,7 @@ impl<R: Role + Copy> FlatAttempt<R> {
                 return None;
             }
         }
-        let mut finishing = Finishing { slots, number: self.number, is_read: false };
+        let mut finishing = Finishing { slots, number: self.number, is_read: false, is_ahead: false };
         let mut last = None;
         while self.next < self.role.task().size {
             if self.role.reads_slot_of(self.next) {
@@ -243,10 +239,7 @@ impl<R: Role + Copy> FlatAttempt<R> {
             }
             self.next += 1;
         }
-        finishing.is_read = true;
-        if last.is_none() {
-            finishing.slots.prepare(self.number.wrapping_add(AHEAD));
-        }
+        (finishing.is_read, finishing.is_ahead) = (true, last.is_none());
         if !self.role.task().receives() {
             return Some(Ok(()));
         }
@@ -298,13 +291,17 @@ struct Finishing<'l, 'a> {
     slots: &'l mut ControlSlots<'a>,
     number: u32,
     is_read: bool,
+    /// True if no slot was read.
+    is_ahead: bool,
 }
 
 impl Drop for Finishing<'_, '_> {
     #[inline]
     fn drop(&mut self) {
-        if self.is_read {
-            self.slots.finish(self.number);
+        match (self.is_read, self.is_ahead) {
+            (false, _) => {}
+            (true, false) => self.slots.finish(self.number),
+            (true, true) => self.slots.finish_ahead(self.number),
         }
     }
 }

@@ -18,6 +18,10 @@ use super::sleep::{WAKES, has_sleepers, is_watched, note_missing};
 use super::transport::Shm;
 use crate::sync::{AtomicU32, Word};
 
+/// Collectives from one that waits for no rank to the one whose slot is made ready then: more than
+/// one, as a line takes longer to come from another core than such a call takes.
+const AHEAD: u32 = 2;
+
 impl Shm<'_> {
     /// A set of this rank.
     #[inline]
@@ -279,16 +283,18 @@ impl SharedControl for Shm<'_> {
     }
 
     #[inline]
-    fn prepare(&self, set: u32, number: u32) {
-        if let Ok(own) = self.own(set) {
-            own.prepare(number);
-        }
-    }
-
-    #[inline]
     fn finish(&mut self, set: u32, number: u32) {
         if let Some(own) = self.own_mut(set) {
             own.finish(number);
+        }
+        self.rouse_readers();
+    }
+
+    #[inline]
+    fn finish_ahead(&mut self, set: u32, number: u32) {
+        if let Some(own) = self.own_mut(set) {
+            own.finish(number);
+            own.prepare(number.wrapping_add(AHEAD));
         }
         self.rouse_readers();
     }

@@ -153,17 +153,16 @@ impl ControlSlots<'_> {
         self.control.look(self.set, number, self.peer(rank)?)
     }
 
-    /// Makes ready for this rank's slot of a collective being written soon, without a wait for
-    /// another rank.
-    #[inline]
-    pub fn prepare(&self, number: u32) {
-        self.control.prepare(self.set, number);
-    }
-
     /// This rank has nothing more to do in a collective.
     #[inline]
     pub fn finish(&mut self, number: u32) {
         self.control.finish(self.set, number);
+    }
+
+    /// This rank has nothing more to do in a collective, and has waited for no other in it.
+    #[inline]
+    pub fn finish_ahead(&mut self, number: u32) {
+        self.control.finish_ahead(self.set, number);
     }
 
     /// Gives the stream of chunks to a collective: its next position. `None` while another of this

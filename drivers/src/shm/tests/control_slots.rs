@@ -157,9 +157,9 @@ proptest! {
         // However far rank 0 says that it has come, rank 1 itself has finished none, and its slot
         // is in use from the ninth on.
         let note = Note { operation: 1, root: 5, bytes: PAYLOAD as u64 };
-        // A hint, of whatever collective and set.
+        // Of none that was begun, in no set: nothing.
         for set in [0, GEOMETRY.sets, u32::MAX] {
-            world.ranks[1].prepare(set, sequence);
+            world.ranks[1].finish_ahead(set, number.wrapping_add(1));
         }
         let lent = world.ranks[1].slot(0, number).map(|slot| (slot.as_ptr(), slot.len()));
         let mut publish = || world.ranks[1].publish(0, number, note, &[7; PAYLOAD]).unwrap();

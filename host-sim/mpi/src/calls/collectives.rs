@@ -66,8 +66,8 @@ pub(crate) fn sum(comm: Handle, mut own: u64) -> Result<u64, CallFault> {
 /// long as a barrier does. False if it takes more.
 #[inline(always)]
 fn try_barrier(form: CallForm, comm: Handle) -> Result<bool, CallFault> {
-    let found = communicators::find(comm)?;
-    let of = &*found;
+    let mut place = None;
+    let of = communicators::find(comm, &mut place)?;
     if of.is_inter() || !form.takes_fast_path() {
         return Ok(false);
     }
@@ -90,8 +90,8 @@ unsafe fn try_bcast(
     root: c_int,
     comm: Handle,
 ) -> Result<bool, CallFault> {
-    let found = communicators::find(comm)?;
-    let of = &*found;
+    let mut place = None;
+    let of = communicators::find(comm, &mut place)?;
     if of.is_inter() || !form.takes_fast_path() {
         return Ok(false);
     }

@@ -5,7 +5,6 @@
 
 use core::cell::{Cell, RefCell};
 use core::ffi::c_int;
-use core::ops::Deref;
 use std::rc::Rc;
 
 use aldis_kernel::{Comm, Rank};
@@ -63,27 +62,6 @@ const _: () = assert!(MPI_COMM_SELF == MPI_COMM_WORLD + 1);
 /// The kernel's communicators of world and self, by handle, which never change: read by most calls.
 // SAFETY: only calls of MPI use it.
 static ROOTS: Owned<[Cell<Option<&Comm>>; 2]> = unsafe { Owned::new([const { Cell::new(None) }; 2]) };
-
-/// A communicator of the kernel's for the time of a call. It is not copied where that can be
-/// spared: what is written and at once read in larger pieces waits until every store before has
-/// left the core.
-pub(crate) enum FoundComm {
-    /// World or self, where it stands for good.
-    Root(&'static Comm),
-    Other(Comm),
-}
-
-impl Deref for FoundComm {
-    type Target = Comm;
-
-    #[inline(always)]
-    fn deref(&self) -> &Comm {
-        match self {
-            Self::Root(comm) => comm,
-            Self::Other(comm) => comm,
-        }
-    }
-}
 
 impl Communicators {
     #[inline]
@@ -177,17 +155,18 @@ fn missing(handle: Handle) -> CallFault {
 /// The kernel's communicator.
 #[inline]
 pub(crate) fn of(handle: Handle) -> Result<Comm, CallFault> {
-    find(handle).map(|comm| *comm)
+    find(handle, &mut None).copied()
 }
 
-/// Finds the kernel's communicator for a call that may be short.
+/// The kernel's communicator for the time of a call, where it stands for good if it is world or
+/// self, else in `place`. It is not copied where that can be spared: what is written and at once
+/// read in larger pieces waits until every store before has left the core.
 #[inline(always)]
-pub(crate) fn find(handle: Handle) -> Result<FoundComm, CallFault> {
-    let root = ROOTS.get(handle.wrapping_sub(MPI_COMM_WORLD)).and_then(Cell::get);
-    Ok(match root {
-        Some(comm) => FoundComm::Root(comm),
-        None => FoundComm::Other(of_any(handle)?),
-    })
+pub(crate) fn find(handle: Handle, place: &mut Option<Comm>) -> Result<&Comm, CallFault> {
+    match ROOTS.get(handle.wrapping_sub(MPI_COMM_WORLD)).and_then(Cell::get) {
+        Some(comm) => Ok(comm),
+        None => Ok(place.insert(of_any(handle)?)),
+    }
 }
 
 /// The kernel's communicator of any handle.

@@ -89,8 +89,8 @@ unsafe fn try_in_grid(
     handle: Handle,
     call: NeighborForm,
 ) -> Result<bool, CallFault> {
-    let found = communicators::find(handle)?;
-    let comm = &*found;
+    let mut place = None;
+    let comm = communicators::find(handle, &mut place)?;
     if !is_plain(comm, form) {
         return Ok(false);
     }
@@ -174,8 +174,8 @@ unsafe fn try_rooted(
     >,
 ) -> Result<bool, CallFault> {
     let RootedCall { handle, describe, copy } = rooted;
-    let found = communicators::find(handle)?;
-    let comm = &*found;
+    let mut place = None;
+    let comm = communicators::find(handle, &mut place)?;
     if !is_plain(comm, form) {
         return Ok(false);
     }
@@ -248,8 +248,8 @@ pub(super) unsafe fn try_allgather(
     blocks: Given,
     handle: Handle,
 ) -> Result<bool, CallFault> {
-    let found = communicators::find(handle)?;
-    let comm = &*found;
+    let mut place = None;
+    let comm = communicators::find(handle, &mut place)?;
     if !is_plain(comm, form) {
         return Ok(false);
     }
@@ -416,8 +416,8 @@ pub(super) unsafe fn try_allgatherv<'call, C: ListedNumber, P: ListedNumber>(
     blocks: impl FnOnce(u32) -> Result<ListedBlocks<'call, C, P>, CallFault>,
     handle: Handle,
 ) -> Result<bool, CallFault> {
-    let found = communicators::find(handle)?;
-    let comm = &*found;
+    let mut place = None;
+    let comm = communicators::find(handle, &mut place)?;
     if !(form.is_blocking() && is_plain(comm, form)) {
         return Ok(false);
     }
@@ -459,8 +459,8 @@ unsafe fn try_listed<'call, C: ListedNumber, P: ListedNumber>(
         impl FnOnce(&mut [u8], Region),
     >,
 ) -> Result<bool, CallFault> {
-    let found = communicators::find(call.handle)?;
-    let comm = &*found;
+    let mut place = None;
+    let comm = communicators::find(call.handle, &mut place)?;
     if !(form.is_blocking() && is_plain(comm, form)) {
         return Ok(false);
     }
@@ -531,8 +531,8 @@ pub(super) unsafe fn try_alltoallv<'call, C: ListedNumber, P: ListedNumber>(
     blocks: impl FnOnce(u32) -> Result<[ListedBlocks<'call, C, P>; 2], CallFault>,
     handle: Handle,
 ) -> Result<bool, CallFault> {
-    let found = communicators::find(handle)?;
-    let comm = &*found;
+    let mut place = None;
+    let comm = communicators::find(handle, &mut place)?;
     if !(form.is_blocking() && is_plain(comm, form)) {
         return Ok(false);
     }
@@ -564,8 +564,8 @@ pub(super) unsafe fn try_alltoall(
     taken: Given,
     handle: Handle,
 ) -> Result<bool, CallFault> {
-    let found = communicators::find(handle)?;
-    let comm = &*found;
+    let mut place = None;
+    let comm = communicators::find(handle, &mut place)?;
     if !is_plain(comm, form) {
         return Ok(false);
     }

@@ -324,9 +324,10 @@ pub(super) unsafe fn try_reduce(
         // SAFETY: the caller's promise.
         return unsafe { try_long_reduce(reduction, root) };
     }
-    let comm = communicators::find(reduction.comm)?;
+    let mut place = None;
+    let comm = communicators::find(reduction.comm, &mut place)?;
     // SAFETY: the caller's promise.
-    let piece = unsafe { reduction.piece(&comm, operation, root) }?;
+    let piece = unsafe { reduction.piece(comm, operation, root) }?;
     let Some(piece) = piece else { return Ok(false) };
     match form {
         CallForm::Blocking => piece.run()?,
@@ -344,9 +345,10 @@ const MANY_ELEMENTS: i64 = SLOT_BYTES as i64 / 32;
 /// As for [`ProgramData::new`].
 #[inline(never)]
 unsafe fn try_long_reduce(reduction: Reduction, root: Option<c_int>) -> Result<bool, CallFault> {
-    let comm = communicators::find(reduction.comm)?;
+    let mut place = None;
+    let comm = communicators::find(reduction.comm, &mut place)?;
     // SAFETY: the caller's promise.
-    let piece = unsafe { reduction.piece(&comm, Operation::Reduce, root) }?;
+    let piece = unsafe { reduction.piece(comm, Operation::Reduce, root) }?;
     let Some(piece) = piece else { return Ok(false) };
     if piece.leaves_operand() {
         piece.run_apart()?
@@ -380,9 +382,10 @@ pub(super) unsafe fn reduce(
         return Ok(across::no_reduction(CollectiveCall::new(comm)?));
     }
     reduction.check(operation, root)?;
-    let found = communicators::find(comm)?;
+    let mut place = None;
+    let found = communicators::find(comm, &mut place)?;
     // SAFETY: the caller's promise.
-    if let Some(piece) = unsafe { reduction.piece(&found, operation, root) }? {
+    if let Some(piece) = unsafe { reduction.piece(found, operation, root) }? {
         return piece.call(comm);
     }
     // SAFETY: as above.
@@ -471,8 +474,8 @@ unsafe fn try_scattered(
     parts: ResultParts<'_>,
 ) -> Result<bool, CallFault> {
     let Reduction { input, into, datatype, op, comm, .. } = reduction;
-    let found = communicators::find(comm)?;
-    let of = &*found;
+    let mut place = None;
+    let of = communicators::find(comm, &mut place)?;
     let takes_it = form.takes_fast_path()
         && match form {
             CallForm::Blocking => true,

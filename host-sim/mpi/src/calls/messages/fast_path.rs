@@ -34,8 +34,8 @@ pub(super) unsafe fn try_send(
         return Ok(false);
     }
     let Some(piece) = datatypes::piece(data, count, datatype) else { return Ok(false) };
-    let (found, to, tag) = (communicators::find(comm)?, rank(to)?, tag(number)?);
-    let comm = &*found;
+    let mut place = None;
+    let (comm, to, tag) = (communicators::find(comm, &mut place)?, rank(to)?, tag(number)?);
     engine::with(|engine| {
         let endpoint = engine.endpoint();
         match piece {
@@ -68,8 +68,8 @@ pub(super) unsafe fn try_receive(
         return Ok(None);
     }
     let Some(piece) = datatypes::piece(data, count, datatype) else { return Ok(None) };
-    let (found, from, tag) = (communicators::find(comm)?, source(from)?, tag_match(number)?);
-    let comm = &*found;
+    let mut place = None;
+    let (comm, from, tag) = (communicators::find(comm, &mut place)?, source(from)?, tag_match(number)?);
     engine::with(|engine| {
         let endpoint = engine.endpoint();
         let found = match piece {
@@ -99,8 +99,8 @@ pub(super) unsafe fn try_start_send(
     handle: Handle,
 ) -> Result<Option<Handle>, CallFault> {
     let Some(piece) = datatypes::piece(data, count, datatype) else { return Ok(None) };
-    let (found, to, tag) = (communicators::find(handle)?, rank(to)?, tag(number)?);
-    let comm = &*found;
+    let mut place = None;
+    let (comm, to, tag) = (communicators::find(handle, &mut place)?, rank(to)?, tag(number)?);
     engine::with(|engine| {
         engine.reap();
         let scope = &mut engine.scope;
@@ -131,8 +131,8 @@ pub(super) unsafe fn try_start_receive(
     handle: Handle,
 ) -> Result<Option<Handle>, CallFault> {
     let Some(piece) = datatypes::piece(data, count, datatype) else { return Ok(None) };
-    let (found, from, tag) = (communicators::find(handle)?, source(from)?, tag_match(number)?);
-    let comm = &*found;
+    let mut place = None;
+    let (comm, from, tag) = (communicators::find(handle, &mut place)?, source(from)?, tag_match(number)?);
     engine::with(|engine| {
         engine.reap();
         let scope = &mut engine.scope;
