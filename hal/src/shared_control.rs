@@ -213,9 +213,9 @@ pub trait SharedControl {
     /// This rank reads no slot and no chunk of this collective any more, and writes none.
     fn finish(&mut self, set: u32, number: u32);
 
-    /// Does what [`finish`](Self::finish) does, for a collective in which this rank has waited for
-    /// no other: it may write its next slots at once, so that these may be made ready. Else a slot
-    /// comes back from the core of its last reader only once it is written.
+    /// Does what [`finish`](Self::finish) does, for a collective in which this rank, as a rule, has
+    /// waited for no other: it may write its next slots at once, so that these may be made ready. A
+    /// hint; without it a slot comes back from the core of its last reader only once it is written.
     fn finish_ahead(&mut self, set: u32, number: u32) {
         self.finish(set, number);
     }

@@ -291,7 +291,7 @@ struct Finishing<'l, 'a> {
     slots: &'l mut ControlSlots<'a>,
     number: u32,
     is_read: bool,
-    /// True if no slot was read.
+    /// True if no slot was read in the last look.
     is_ahead: bool,
 }
 

@@ -63,6 +63,9 @@ impl fmt::Display for EthernetCounters {
             ("impostor", self.impostor),
             ("unknown", self.unknown),
             ("malformed", self.malformed),
+            ("opened", self.opened),
+            ("closed", self.closed),
+            ("turned-away", self.turned_away),
         ] {
             write!(f, " {name}={count}")?;
         }
@@ -82,7 +85,7 @@ mod tests {
         let counters =
             EthernetCounters { frames_received: 9, stale: 7, malformed: 1, ..EthernetCounters::default() };
         let told = "received=9 sent=0 again=0 duplicate=0 early=0 foreign=0 truncated=0 checksum=0 version=0 stale=7 \
-                    impostor=0 unknown=0 malformed=1";
+                    impostor=0 unknown=0 malformed=1 opened=0 closed=0 turned-away=0";
         assert_eq!(counters.to_string(), told);
     }
 }

@@ -348,8 +348,16 @@ impl<'m> EthernetEngine<'m> {
             }
             HandshakeEvent::Closing => {
                 let Some(link) = self.links.get_mut(index) else { return };
-                link.closing = true;
+                (link.closing, link.since) = (true, self.now);
                 self.step_close(index);
+            }
+            // The peer asks when it has room. Without a message for it there is no need to wait.
+            HandshakeEvent::TurnedAway => {
+                let row = self.links.get(index).map_or(0, |link| link.row as usize);
+                let waits = self.rows.get(row).is_some_and(|row| row.waiting);
+                if self.is_pooled() && !waits {
+                    self.drop_link(row);
+                }
             }
             HandshakeEvent::Closed => self.end_link(index),
             HandshakeEvent::Restarted(_) | HandshakeEvent::TimedOut => self.lose(index, Cause::PeerDead),

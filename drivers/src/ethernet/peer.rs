@@ -22,6 +22,17 @@ pub(super) enum PeerPresence {
     Untold,
 }
 
+/// The place of a row in the queue of those that want a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum WantState {
+    /// Not in it.
+    Out = 0,
+    /// In it, for want of a link.
+    Wanted,
+    /// Still in it, with a link by now.
+    Served,
+}
+
 /// The state of a peer that outlives its connections. The memory is the caller's; its contents are
 /// the transport's.
 #[derive(Clone)]
@@ -37,8 +48,8 @@ pub struct PeerRow {
     pub(super) presence: PeerPresence,
     /// True if a post was refused since the sink was last notified that the peer is ready.
     pub(super) waiting: bool,
-    /// True if it is in the queue of those that want a link.
-    pub(super) queued: bool,
+    /// The place in the queue of those that want a link.
+    pub(super) want: WantState,
     /// True if the caller may wait for the peer, so that its death is to be noticed.
     pub(super) expected: bool,
 }
@@ -54,7 +65,7 @@ impl PeerRow {
         station: Station::NONE,
         presence: PeerPresence::Unknown,
         waiting: false,
-        queued: false,
+        want: WantState::Out,
         expected: false,
     };
 

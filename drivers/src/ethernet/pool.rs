@@ -8,22 +8,27 @@
 //!
 //! # Why no rank waits for ever for a link
 //!
-//! * Of the links one at least is never of a peer that was asked and has not answered. So a peer
-//!   that asks finds a link that is free, or whose connection can be ended, or is being ended,
-//!   which takes no more than that its peer polls.
-//! * A peer that is turned away is told so, and asks again; and it is asked itself as soon as a
-//!   link is free, in the order of those that came.
+//! * Of the links half at least are never of peers that were asked and have not answered. So a
+//!   peer that asks finds a link that is free, or whose connection can be ended, or is being ended,
+//!   which takes no more than that its peer polls, or that is about to be opened or given up.
+//! * A peer that is turned away is told so, and asks again, if it has something to send, else gives
+//!   its link back; and it is asked itself as soon as a link is free, in the order of those that
+//!   came.
 //! * A connection with frames under way is ended too when it has had its time: nothing new is taken
-//!   for it, what is under way arrives, and then it is closed. Its link is kept until then.
+//!   for it, what is under way arrives, and then it is closed. Its link is kept until then, but no
+//!   longer than an attempt to connect may take: a peer that lets it take longer is lost.
 //!
-//! Where each peer has a link of its own none is ever given to another.
+//! Not proven: peers that were asked, to which something is to be sent, and that do not answer hold
+//! half of the links until the deadline of the attempt. Others are not asked in that time.
+//!
+//! Where each peer has a link of its own no connection is ended for the sake of another.
 
 use aldis_hal::{Cause, Instant};
 use aldis_protocols::connect::{Connect, Message};
 
 use super::engine::EthernetEngine;
 use super::framing::Station;
-use super::peer::{PeerLink, PeerPresence};
+use super::peer::{PeerLink, PeerPresence, WantState};
 use super::queue::{LinkLine, LinkQueue, WantQueue};
 use super::timers::ROWS_PER_POLL;
 
@@ -96,9 +101,9 @@ impl EthernetEngine<'_> {
         self.pool.free.len() as usize + self.links.len().saturating_sub(self.pool.fresh)
     }
 
-    /// Returns true if one more peer may be asked: a link is left for one that asks.
+    /// Returns true if one more peer may be asked: links are left for those that ask.
     fn may_ask(&self) -> bool {
-        !self.is_pooled() || self.pool.asking + 1 < self.links.len()
+        !self.is_pooled() || self.pool.asking < self.links.len() / 2
     }
 
     /// The place of a row's link.
@@ -109,7 +114,16 @@ impl EthernetEngine<'_> {
 
     /// Has a row given a link when there is one; nothing if it has one or waits already.
     pub(super) fn want(&mut self, row: usize) {
-        self.pool.wanted.push(self.rows, row);
+        if self.pool.wanted.push(self.rows, row) {
+            self.pool.room_at = self.now;
+        }
+    }
+
+    /// Has those that want a link looked at in the next poll, if there are any.
+    fn look_for_room(&mut self) {
+        if self.pool.wanted.len() != 0 {
+            self.pool.room_at = self.now;
+        }
     }
 
     /// Gives a row without a link one of those that are free.
@@ -124,6 +138,7 @@ impl EthernetEngine<'_> {
         self.pool.fresh = self.pool.fresh.max(index + 1);
         link.take(row as u32, Connect::resume(entry.record, peer.0, row as u16));
         entry.set_link(Some(index));
+        self.pool.wanted.serve(self.rows, row);
         Some(index)
     }
 
@@ -131,7 +146,8 @@ impl EthernetEngine<'_> {
     /// that wait come first.
     pub(super) fn take_link_asked(&mut self, row: usize) -> Option<usize> {
         let free = self.free_links();
-        let is_promised = self.pool.wanted.len() != 0 && self.may_ask();
+        let is_first = self.pool.wanted.front() == Some(row);
+        let is_promised = self.pool.wanted.len() != 0 && self.may_ask() && !is_first;
         if free > usize::from(is_promised) { self.take_link(row) } else { None }
     }
 
@@ -145,7 +161,15 @@ impl EthernetEngine<'_> {
             link.asking = is_asking;
             let asking = self.pool.asking;
             self.pool.asking = if is_asking { asking + 1 } else { asking.saturating_sub(1) };
+            self.look_for_room();
+            // A peer that was answered in vain is asked by its link, which may be the last one.
+            if self.is_pooled() && self.pool.asking == self.links.len() {
+                let row = self.links.get(index).map_or(0, |link| link.row as usize);
+                self.drop_link(row);
+                return self.want(row);
+            }
         }
+        let Some(link) = self.links.get(index) else { return };
         if link.is_unused() {
             return self.give_back(index);
         }
@@ -166,6 +190,7 @@ impl EthernetEngine<'_> {
             }
         }
         self.pool.free.push(self.links, index as u32);
+        self.look_for_room();
     }
 
     /// Drops the link of a row and what is under way by it, without a word.
@@ -182,7 +207,7 @@ impl EthernetEngine<'_> {
     /// Gives links to those that wait for one, and makes room for them.
     #[inline]
     pub(super) fn serve_wanted(&mut self) {
-        if self.pool.wanted.len() != 0 {
+        if self.pool.wanted.front().is_some() {
             self.give_links();
         }
         if self.now >= self.pool.watch_at {
@@ -195,8 +220,10 @@ impl EthernetEngine<'_> {
         for _ in 0..ROWS_PER_POLL {
             let Some(row) = self.pool.wanted.front() else { break };
             let entry = self.rows.get(row);
-            let wants =
-                entry.is_some_and(|entry| entry.link().is_none() && entry.presence == PeerPresence::Known);
+            let wants = entry.is_some_and(|entry| {
+                let is_open = entry.link().is_none() && entry.presence == PeerPresence::Known;
+                is_open && entry.want == WantState::Wanted
+            });
             if wants {
                 if !self.may_ask() {
                     break;
@@ -214,12 +241,14 @@ impl EthernetEngine<'_> {
             self.pool.room_at = Instant::NEVER;
             return;
         }
-        let is_free = self.free_links() != 0;
-        if !is_free {
-            self.make_room();
+        if self.free_links() != 0 {
+            self.pool.room_at = if self.may_ask() { self.now } else { later(self.now, self.hold_ns()) };
+        } else if self.now >= self.pool.room_at {
+            // One at a time; if none could be ended now, one may be old enough after a while.
+            let is_one_ended = self.make_room();
+            let after = if is_one_ended { 0 } else { self.hold_ns() / HOLD_RETRIES };
+            self.pool.room_at = later(self.now, after);
         }
-        let may_go_on = is_free && self.may_ask();
-        self.pool.room_at = if may_go_on { self.now } else { later(self.now, self.hold_ns()) };
     }
 
     fn hold_ns(&self) -> u64 {
@@ -227,18 +256,22 @@ impl EthernetEngine<'_> {
     }
 
     /// Begins to end the connection that is idle longest, unless as many are being ended as links
-    /// are wanted.
-    fn make_room(&mut self) {
+    /// are wanted. True if it has.
+    fn make_room(&mut self) -> bool {
         let (now, hold) = (self.now, self.hold_ns());
         let is_young = |link: &&PeerLink| link.taken && link.closing && now.since(link.since) < hold;
         if self.links.iter().filter(is_young).count() >= self.pool.wanted.len() as usize {
-            return;
+            return false;
         }
         for _ in 0..2 * self.links.len() {
             self.pool.hand = if self.pool.hand + 1 < self.links.len() { self.pool.hand + 1 } else { 0 };
             let hand = self.pool.hand;
             let config = self.link;
-            let Some(link) = self.links.get_mut(hand) else { return };
+            let Some(link) = self.links.get_mut(hand) else { return false };
+            if link.taken && link.closing && now.since(link.since) >= self.setup.deadline_ns {
+                self.lose(hand, Cause::PeerDead);
+                return true;
+            }
             if !link.taken || !link.connect.is_open() || link.closing || link.lost.is_some() {
                 continue;
             }
@@ -254,9 +287,10 @@ impl EthernetEngine<'_> {
                 link.closing = true;
                 link.since = now;
                 self.step_close(hand);
-                return;
+                return true;
             }
         }
+        false
     }
 
     /// Goes on with the end of a connection, once all that was posted has arrived and all that has

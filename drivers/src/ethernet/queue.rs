@@ -1,7 +1,7 @@
 //! Queues of links and of rows, first in, first out, whose places stand in the links and rows:
 //! bounded work needs no walk over all peers.
 
-use super::peer::{PeerLink, PeerRow};
+use super::peer::{PeerLink, PeerRow, WantState};
 
 /// A link's place in one queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,15 +82,18 @@ impl LinkQueue {
 #[derive(Debug)]
 pub(super) struct WantQueue {
     len: u32,
+    /// Those of them that want none any more.
+    served: u32,
     first: u16,
     last: u16,
 }
 
 impl WantQueue {
-    pub(super) const EMPTY: Self = Self { len: 0, first: 0, last: 0 };
+    pub(super) const EMPTY: Self = Self { len: 0, served: 0, first: 0, last: 0 };
 
+    /// Rows that want a link.
     pub(super) const fn len(&self) -> u32 {
-        self.len
+        self.len - self.served
     }
 
     /// The first row.
@@ -98,10 +101,18 @@ impl WantQueue {
         (self.len != 0).then_some(self.first.into())
     }
 
-    /// Puts a row at the end. Nothing if it is in already.
-    pub(super) fn push(&mut self, rows: &mut [PeerRow], index: usize) {
-        let Some(row) = rows.get_mut(index).filter(|row| !row.queued) else { return };
-        row.queued = true;
+    /// Puts a row at the end. One that is in already keeps its place; false if it wants a link
+    /// already, or there is no such row.
+    pub(super) fn push(&mut self, rows: &mut [PeerRow], index: usize) -> bool {
+        let Some(row) = rows.get_mut(index) else { return false };
+        match core::mem::replace(&mut row.want, WantState::Wanted) {
+            WantState::Out => {}
+            WantState::Wanted => return false,
+            WantState::Served => {
+                self.served -= 1;
+                return true;
+            }
+        }
         let at = index as u16;
         if self.len == 0 {
             self.first = at;
@@ -110,12 +121,23 @@ impl WantQueue {
         }
         self.last = at;
         self.len += 1;
+        true
+    }
+
+    /// Notes that a row has been given a link: it wants none any more, wherever it stands.
+    pub(super) fn serve(&mut self, rows: &mut [PeerRow], index: usize) {
+        if let Some(row) = rows.get_mut(index).filter(|row| row.want == WantState::Wanted) {
+            row.want = WantState::Served;
+            self.served += 1;
+        }
     }
 
     /// Takes the first row out.
     pub(super) fn pop(&mut self, rows: &mut [PeerRow]) {
         let Some(row) = self.front().and_then(|index| rows.get_mut(index)) else { return };
-        row.queued = false;
+        if core::mem::replace(&mut row.want, WantState::Out) == WantState::Served {
+            self.served -= 1;
+        }
         self.first = row.next;
         self.len -= 1;
     }
@@ -158,6 +180,10 @@ mod tests {
         }
         assert_eq!((wanted.len(), served(&mut wanted, &mut rows)), (3, Some(3)));
         wanted.push(&mut rows, 3);
+        wanted.serve(&mut rows, 1);
+        assert_eq!(wanted.len(), 2, "the one that was served otherwise does not count");
+        wanted.serve(&mut rows, 0);
+        assert!(wanted.push(&mut rows, 0) && !wanted.push(&mut rows, 3), "one of them wants again");
         let order: Vec<_> = core::iter::from_fn(|| served(&mut wanted, &mut rows)).collect();
         assert_eq!((order, wanted.len()), (std::vec![1, 0, 3], 0));
     }

@@ -166,7 +166,8 @@ impl<'m, N: Nic> Transport for Ethernet<'m, N> {
     }
 
     /// Polls the device. An event is a frame received, a message that had waited for an earlier
-    /// one, or a report on a peer. At most `budget` frames are sent, besides.
+    /// one, or a report on a peer. At most `budget` frames are sent besides, and an answer for each
+    /// that was received.
     fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
         self.engine.tell_the_time(now);
         // News come of frames and time-outs alone, a bounded number of each: they cannot starve

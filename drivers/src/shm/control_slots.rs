@@ -638,7 +638,7 @@ fn prefetch_to_write(slot: *const ControlSlot) {
     // SAFETY: it changes nothing that can be seen, whatever the address; where a processor does not
     // know it, it does nothing.
     unsafe {
-        core::arch::asm!("prefetchw [{}]", in(reg) slot, options(nostack, preserves_flags));
+        core::arch::asm!("prefetchw [{}]", in(reg) slot.addr(), options(nomem, nostack, preserves_flags));
     }
     let _ = slot;
 }

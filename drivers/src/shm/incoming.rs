@@ -211,8 +211,8 @@ impl<O: Orders> Incoming<O> {
     #[inline(always)]
     pub(super) fn ask_for_block_after(&self, block_bytes: u32) {
         let Some(at) = self.next.after() else { return };
-        // SAFETY: an end that has a message at hand is open, and `open`'s caller vouched for the
-        // place.
+        // SAFETY: only an end that is open has slots to go on to, and `open`'s caller vouched for
+        // the place.
         let slot = unsafe { &*self.slots.wrapping_add(at as usize) };
         if slot.sequence.load(O::RECEIVE) != self.next.sequence().wrapping_add(1) {
             return;

@@ -159,7 +159,8 @@ impl ControlSlots<'_> {
         self.control.finish(self.set, number);
     }
 
-    /// This rank has nothing more to do in a collective, and has waited for no other in it.
+    /// This rank has nothing more to do in a collective, in which it has waited for no other as a
+    /// rule.
     #[inline]
     pub fn finish_ahead(&mut self, number: u32) {
         self.control.finish_ahead(self.set, number);

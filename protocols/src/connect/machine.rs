@@ -405,7 +405,12 @@ impl Connect {
         let again = message.number == self.theirs;
         match self.phase {
             ConnectPhase::Open | ConnectPhase::Left => self.after(again, message),
-            ConnectPhase::Asking if !yields(setup.rank, self.peer) || planted(Defect::BothInsist) => None,
+            ConnectPhase::Asking if !yields(setup.rank, self.peer) || planted(Defect::BothInsist) => {
+                // A peer that turned this side away has a link for it now, and yields: it is asked
+                // at once, and not when the next repetition is due.
+                self.due = true;
+                None
+            }
             // It has been sent before the connection was there.
             ConnectPhase::Closing => None,
             ConnectPhase::Answering if again => {
@@ -424,9 +429,11 @@ impl Connect {
     }
 
     fn answer(&mut self, setup: &HandshakeSetup, message: &Message, now: Instant) -> Option<HandshakeEvent> {
+        let is_first = self.phase != ConnectPhase::Answering;
         (self.phase, self.due, self.doublings) = (ConnectPhase::Answering, true, 0);
         (self.theirs, self.offer) = (message.number, message.offer);
-        if !self.wanted {
+        // A peer that asks anew again and again has no more time than one that asks once.
+        if !self.wanted && is_first {
             self.deadline.set(now, setup.deadline_ns);
         }
         None
@@ -537,9 +544,8 @@ impl Connect {
                 None
             }
             (HandshakeRefusal::Busy, ConnectPhase::Asking) => {
-                // It is alive, and the attempt has all its time again.
                 self.deadline.set(now, setup.deadline_ns);
-                None
+                Some(HandshakeEvent::TurnedAway)
             }
             (HandshakeRefusal::Unknown, ConnectPhase::Asking)
                 if message.number != 0 && newer(message.number, self.theirs) =>

@@ -82,6 +82,9 @@ pub enum HandshakeEvent {
     Refused(HandshakeRefusal),
     /// This side's attempt, or its close, has found no answer by its deadline.
     TimedOut,
+    /// The peer has no room for a connection now, which proves that it is alive. The attempt goes
+    /// on, with all its time again.
+    TurnedAway,
     /// The peer ends the connection: all that it sent has arrived. The caller is to send nothing
     /// new, and to [`close`](super::Connect::close) once all that it sent has arrived too.
     Closing,

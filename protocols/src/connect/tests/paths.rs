@@ -332,6 +332,26 @@ fn a_close_that_finds_no_answer_ends_at_its_deadline() {
 }
 
 #[test]
+fn one_that_insists_asks_again_at_once_when_it_is_asked() {
+    let setups = setups();
+    let mut machines = machines(&setups);
+    let hellos: Vec<_> = (0..2)
+        .map(|i| {
+            assert!(machines[i].connect(&setups[i], NOW));
+            let hello = machines[i].poll_transmit(&setups[i]).unwrap();
+            machines[i].transmitted(&setups[i], &hello, NOW);
+            assert_eq!(machines[i].poll_transmit(&setups[i]), None, "until it is repeated");
+            hello
+        })
+        .collect();
+    // The hello of the first is lost; the second's reaches it.
+    assert_eq!(machines[0].handle(&setups[0], &hellos[1], NOW), None);
+    assert_eq!(machines[0].poll_transmit(&setups[0]), Some(hellos[0]));
+    let events = exchange(&setups, &mut machines);
+    assert!(events.iter().all(|events| matches!(events[..], [HandshakeEvent::Opened(_)])), "{events:?}");
+}
+
+#[test]
 fn one_that_is_turned_away_has_all_its_time_again_and_goes_on_asking() {
     let setups = setups();
     let [mut asks, mut answers] = machines(&setups);
@@ -340,7 +360,7 @@ fn one_that_is_turned_away_has_all_its_time_again_and_goes_on_asking() {
     asks.transmitted(&setups[0], &hello, NOW);
     let later = Instant(NOW.0 + setups[0].deadline_ns - 1);
     let busy = Connect::turn_away(&setups[1], &hello);
-    assert_eq!(asks.handle(&setups[0], &busy, later), None);
+    assert_eq!(asks.handle(&setups[0], &busy, later), Some(HandshakeEvent::TurnedAway));
     assert_eq!(asks.handle_timeout(Instant(later.0 + 1)), None, "the deadline has moved");
     let hello = asks.poll_transmit(&setups[0]).unwrap();
     assert_eq!((hello.kind, hello.number), (HandshakeKind::Hello, busy.echo));

@@ -326,6 +326,9 @@ impl World {
                 let holds = held && peer.machine.is_open();
                 ensure!(!holds || self.broken, "a connection is over that the peer holds");
             }
+            HandshakeEvent::TurnedAway => {
+                ensure!(node.phase() == ConnectPhase::Asking, "turned away, and nothing is asked");
+            }
             HandshakeEvent::Refused(_) | HandshakeEvent::TimedOut => {
                 return Err(format!("{event:?} between peers that fit"));
             }
