@@ -434,7 +434,7 @@ impl<'m> EthernetEngine<'m> {
             || self.posted.len() != 0
             || self.untold.is_some()
             || self.pool.answer.is_some();
-        if at_once { self.now } else { self.timers.earliest().min(self.pool.poll_at(self.now)) }
+        if at_once { self.now } else { self.timers.earliest().min(self.pool.poll_at()) }
     }
 
     pub(super) fn is_idle(&self) -> bool {

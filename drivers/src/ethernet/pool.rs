@@ -83,11 +83,9 @@ impl LinkPool {
         }
     }
 
-    /// The time of the next poll for the sake of those that want a link: now, if one has come to
-    /// want it since the last poll.
-    pub(super) fn poll_at(&self, now: Instant) -> Instant {
-        let is_news = self.wanted.len() != 0 && self.room_at == Instant::NEVER;
-        if is_news { now } else { self.room_at.min(self.watch_at) }
+    /// The time of the next poll for the sake of those that want a link.
+    pub(super) fn poll_at(&self) -> Instant {
+        self.room_at.min(self.watch_at)
     }
 }
 
@@ -115,7 +113,7 @@ impl EthernetEngine<'_> {
     /// Has a row given a link when there is one; nothing if it has one or waits already.
     pub(super) fn want(&mut self, row: usize) {
         if self.pool.wanted.push(self.rows, row) {
-            self.pool.room_at = self.now;
+            self.look_for_room();
         }
     }
 

@@ -32,6 +32,7 @@ use core::slice;
 use aldis_hal::cause::{Cause, Malformed};
 use aldis_hal::shared_control::{Note, Notice, Progress, START_BYTES, is_earlier};
 
+use super::memory::{ask_for, ask_to_write};
 use crate::sync::{Ordering, PairLoads, UnsafeCell, Word, WordPair, fence};
 
 /// The context of a rank that has left its communicator: that of none.
@@ -220,7 +221,7 @@ impl<O: SlotOrders> Theirs<O> {
             return if overran { Err(Cause::Malformed(what)) } else { Ok(None) };
         }
         // Who is ahead has written the next one already.
-        prefetch(self.place.slot(need));
+        ask_for(self.place.slot(need));
         // SAFETY: the sequence has been seen, and the owner leaves the slot alone until `own` has
         // finished.
         let (bytes, about) =
@@ -492,7 +493,7 @@ impl<O: SlotOrders> Own<O> {
     /// Has the first line of the slot of a collective brought here, that is written soon.
     #[inline]
     pub(super) fn prepare(&self, number: u32) {
-        prefetch_to_write(self.place.slot(number));
+        ask_to_write(self.place.slot(number));
     }
 
     /// Returns the payload of the slot of a collective that is admitted, to be written; `None`
@@ -618,29 +619,6 @@ impl<O: SlotOrders> Own<O> {
             self.drained = done;
         }
     }
-}
-
-/// Has the first bytes of a slot brought here, where the processor can be told to.
-#[inline(always)]
-fn prefetch(slot: *const ControlSlot) {
-    #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-    // SAFETY: it reads nothing that can be seen, whatever the address; every x86-64 has it.
-    unsafe {
-        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(slot.cast());
-    }
-    let _ = slot;
-}
-
-/// Has the first line of a slot brought here to be written, where the processor can be told to.
-#[inline(always)]
-fn prefetch_to_write(slot: *const ControlSlot) {
-    #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-    // SAFETY: it changes nothing that can be seen, whatever the address; where a processor does not
-    // know it, it does nothing.
-    unsafe {
-        core::arch::asm!("prefetchw [{}]", in(reg) slot.addr(), options(nomem, nostack, preserves_flags));
-    }
-    let _ = slot;
 }
 
 /// Copies up to [`SLOT_PAYLOAD`] bytes, one word at once, since most contributions are one.

@@ -78,6 +78,19 @@ pub(super) fn ask_for<T>(start: *const T) {
     let _ = at;
 }
 
+/// Asks for the first line of what is written soon, so that it is here by then and nowhere else. A
+/// hint: any address will do, and a processor that does not know it does nothing.
+#[inline(always)]
+pub(super) fn ask_to_write<T>(start: *const T) {
+    let at = start.addr();
+    // SAFETY: a prefetch reads and writes nothing and does not fault.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    unsafe {
+        asm!("prefetchw [{}]", in(reg) at, options(nomem, nostack, preserves_flags));
+    }
+    let _ = at;
+}
+
 impl Slot {
     /// Takes the slot's first line to this core, by a store that no side reads.
     ///

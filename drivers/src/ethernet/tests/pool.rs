@@ -78,7 +78,7 @@ fn a_ring_of_ranks_that_ask_each_other_comes_to_an_end() {
 
 /// A refused post is told of once it can go: the sender does nothing but to wait for that.
 #[test]
-fn all_that_wait_for_a_link_are_told_when_there_is_one() {
+fn every_peer_that_waits_for_a_link_is_ready_once_one_is_free() {
     let mut net = Net::pooled(9, 2, 1);
     for peer in 1..9 {
         assert_eq!(net.nodes[0].short(peer, b"x"), Post::Again(Again::Connecting));

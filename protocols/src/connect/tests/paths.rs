@@ -332,7 +332,7 @@ fn a_close_that_finds_no_answer_ends_at_its_deadline() {
 }
 
 #[test]
-fn one_that_insists_asks_again_at_once_when_it_is_asked() {
+fn crossing_hellos_connect_without_waiting_for_a_retry() {
     let setups = setups();
     let mut machines = machines(&setups);
     let hellos: Vec<_> = (0..2)
