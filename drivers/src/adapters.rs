@@ -1,10 +1,12 @@
-//! Cards of other ecosystems as a [`Nic`], and a `Nic` as a card of theirs: `smoltcp::phy::Device`
-//! (feature `smoltcp`) and `embassy_net_driver::Driver` (feature `embassy`).
+//! Cards of other ecosystems as a [`Nic`]: `smoltcp::phy::Device` (feature `smoltcp`),
+//! `embassy_net_driver::Driver` (feature `embassy`) and `axdriver_net::NetDriverOps` of the
+//! unikernel ArceOS (feature `arceos`); and a `Nic` as a card of the first two.
 //!
 //! | from | to | by |
 //! |---|---|---|
 //! | `smoltcp::phy::Device` | [`Nic`] | [`ForeignNic`] over `SmoltcpDevice` |
 //! | `embassy_net_driver::Driver` | [`Nic`] | [`ForeignNic`] over `EmbassyDriver` |
+//! | `axdriver_net::NetDriverOps` | [`Nic`] | [`ForeignNic`] over `ArceosDriver` |
 //! | `memif::Memif` (feature `memif`), of DPDK and VPP | [`Nic`] | [`ForeignNic`] |
 //! | [`Nic`] | both | `NicDevice` |
 //!
@@ -16,10 +18,13 @@
 //! # Deliberately absent
 //!
 //! Wake-ups. A `Nic` is polled: `NicDevice` has an executor's task wake at once when there is
-//! nothing, and [`ForeignNic`] takes no wake-up from a driver.
+//! nothing, and [`ForeignNic`] takes no wake-up from a driver. A `Nic` for the network stack of
+//! ArceOS: its drivers hand out buffers of a heap by raw pointers, and its stack is smoltcp.
 //!
 //! [`Nic`]: aldis_hal::Nic
 
+#[cfg(feature = "arceos")]
+mod arceos;
 #[cfg(feature = "embassy")]
 mod embassy;
 mod foreign;
@@ -32,6 +37,8 @@ mod smoltcp;
 #[cfg(all(not(loom), feature = "embassy", feature = "smoltcp"))]
 mod tests;
 
+#[cfg(feature = "arceos")]
+pub use arceos::ArceosDriver;
 #[cfg(feature = "embassy")]
 pub use embassy::EmbassyDriver;
 pub use foreign::{ForeignDevice, ForeignNic, ForeignSend};

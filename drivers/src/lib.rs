@@ -24,7 +24,7 @@
 //! | `xdp` | with feature `xdp`: the memory of a [`Nic`] by Linux's AF_XDP |
 //! | [`serial`] | a [`Nic`] on any stream of bytes: Ethernet frames over a UART, in COBS |
 //! | [`spi`] | a [`Nic`] on an SPI bus: blocks exchanged both ways at a time, for either side |
-//! | `adapters` | features `smoltcp` and `embassy`: their cards as a [`Nic`], and back |
+//! | `adapters` | features `smoltcp`, `embassy`, `arceos`: their cards as a [`Nic`], and back |
 //! | [`platform`] | time without an operating system: x86_64, aarch64, riscv64 and Cortex-M |
 //!
 //! [`Nic`]: aldis_hal::Nic
@@ -70,7 +70,7 @@
 #[cfg(test)]
 extern crate std;
 
-#[cfg(any(feature = "embassy", feature = "memif", feature = "smoltcp"))]
+#[cfg(any(feature = "arceos", feature = "embassy", feature = "memif", feature = "smoltcp"))]
 pub mod adapters;
 mod aligned;
 #[cfg(all(feature = "auth", not(loom)))]

@@ -6,8 +6,8 @@ use aldis_hal::Nic;
 use aldis_hal::nic::{LinkState, Mac, Offload};
 use embassy_net_driver::{Capabilities, Checksum, Driver, HardwareAddress, RxToken, TxToken};
 
-use super::foreign::ForeignDevice;
-use super::nic_device::{ChecksumsDone, NicDevice, NicReceived, NicSend, offload, take};
+use super::foreign::{ForeignDevice, take};
+use super::nic_device::{ChecksumsDone, NicDevice, NicReceived, NicSend, offload};
 
 /// A driver of embassy-net. It is polled, and wakes nobody.
 #[derive(Debug)]

@@ -1,5 +1,7 @@
 //! Devices of other ecosystems as cards.
 
+#[cfg(any(feature = "arceos", feature = "embassy", feature = "smoltcp"))]
+use aldis_hal::copy::copy;
 use aldis_hal::nic::{LinkState, MAC_HEADER_BYTES, Mac, Offload, TxFrame};
 use aldis_hal::{Cause, Nic};
 
@@ -27,6 +29,18 @@ pub trait ForeignDevice {
 
     /// Returns the checksums that it takes over.
     fn offload(&self) -> Offload;
+}
+
+#[cfg(any(feature = "arceos", feature = "embassy", feature = "smoltcp"))]
+/// Copies a frame of a device to where it fits; zero if it does not.
+pub(super) fn take(room: &mut [u8], frame: &[u8]) -> usize {
+    match room.get_mut(..frame.len()) {
+        Some(room) => {
+            copy(room, frame);
+            frame.len()
+        }
+        None => 0,
+    }
 }
 
 /// A device of another ecosystem as a card.

@@ -1,8 +1,9 @@
 //! Cards as devices of other ecosystems.
 
-use aldis_hal::copy::copy;
 use aldis_hal::nic::{MAC_HEADER_BYTES, Offload, RxFrame, TxFrame};
 use aldis_hal::{Cause, Nic};
+
+use super::foreign::take;
 
 /// The directions in which a device takes over a checksum: in those a stack is to do nothing.
 #[derive(Clone, Copy)]
@@ -23,17 +24,6 @@ pub(super) fn offload(ipv4: ChecksumsDone, udp: ChecksumsDone) -> Offload {
     offload.set(Offload::UDP_TX, udp.on_transmit);
     offload.set(Offload::UDP_RX, udp.on_receive);
     offload
-}
-
-/// Copies a frame of a device to where it fits; zero if it does not.
-pub(super) fn take(room: &mut [u8], frame: &[u8]) -> usize {
-    match room.get_mut(..frame.len()) {
-        Some(room) => {
-            copy(room, frame);
-            frame.len()
-        }
-        None => 0,
-    }
 }
 
 /// A card as a device of other ecosystems.

@@ -5,8 +5,8 @@ use aldis_hal::nic::{LinkState, Mac, Offload};
 use smoltcp::phy::{Checksum, Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 
-use super::foreign::ForeignDevice;
-use super::nic_device::{ChecksumsDone, NicDevice, NicReceived, NicSend, offload, take};
+use super::foreign::{ForeignDevice, take};
+use super::nic_device::{ChecksumsDone, NicDevice, NicReceived, NicSend, offload};
 
 /// The time that devices are told: those that write captures alone look at it.
 const NOW: Instant = Instant::ZERO;

@@ -17,6 +17,9 @@ use smoltcp::wire::{EthernetAddress, Icmpv4Packet, Icmpv4Repr, IpAddress, IpCidr
 use super::{EmbassyDriver, ForeignDevice, ForeignNic, NicDevice, SmoltcpDevice};
 use crate::ethernet::{Config, Ethernet, EthernetStorage};
 
+#[cfg(feature = "arceos")]
+mod arceos;
+
 const MTU: usize = 400;
 const STACK_MTU: usize = 1500;
 
