@@ -33,7 +33,7 @@ impl Fences {
 }
 
 /// The folders of what ships or is measured.
-const FOLDERS: [&str; 25] = [
+const FOLDERS: [&str; 26] = [
     "hal/src",
     "protocols/src",
     "drivers/src",
@@ -58,6 +58,7 @@ const FOLDERS: [&str; 25] = [
     "tests/programs/src",
     "tests/shell/src",
     "tests/trials/src",
+    "tests/unikernel/src",
     "xtask/src",
 ];
 

@@ -6,7 +6,7 @@ use std::fs;
 
 use aldis_shell::shell;
 use aldis_shell::steps::Outcome;
-use aldis_shell::workspace::{self, Workspace};
+use aldis_shell::workspace::{self, Package, Workspace};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
@@ -37,6 +37,18 @@ impl Licenses {
         let own = self.exceptions.iter().filter(|exception| exception.package == package);
         self.allow.iter().chain(own.flat_map(|exception| &exception.allow)).cloned().collect()
     }
+
+    /// Returns the packages whose licences cannot be met. Our own outside of the workspace are for
+    /// nobody else, and need none.
+    fn refused(&self, packages: &[Package]) -> Vec<String> {
+        let licence = |package: &Package| package.license.clone().unwrap_or_default();
+        let is_ours = |package: &&Package| {
+            package.license.is_none() && package.folder().starts_with(workspace::checkout())
+        };
+        let is_refused = |package: &&Package| !satisfied(&licence(package), &self.allowed(&package.name));
+        let refused = packages.iter().filter(|package| !is_ours(package)).filter(is_refused);
+        refused.map(|one| format!("{} {}: {:?}", one.name, one.version, licence(one))).collect()
+    }
 }
 
 /// Fails with every package whose licence cannot be met from the list.
@@ -45,19 +57,20 @@ pub(crate) fn check() -> Result<Outcome> {
     let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
     let deny: Deny = toml::from_str(&text).context("deny.toml")?;
     let workspace = Workspace::with_dependencies()?;
-    let mut wrong = Vec::new();
-    for package in &workspace.packages {
-        let licence = package.license.as_deref().unwrap_or("");
-        if !satisfied(licence, &deny.licenses.allowed(&package.name)) {
-            wrong.push(format!("{} {}: {licence:?}", package.name, package.version));
-        }
+    let mut wrong = deny.licenses.refused(&workspace.packages);
+    let locked = check_locks()?;
+    for outside in &locked {
+        wrong.extend(deny.licenses.refused(&outside.packages));
     }
     if !wrong.is_empty() {
         bail!("not allowed by deny.toml: {}", wrong.join("; "));
     }
-    let locks = check_locks()?;
-    let mut words =
-        format!("{} packages; {locks} lock files beside Cargo.lock are up to date", workspace.packages.len());
+    let outside: usize = locked.iter().map(|outside| outside.packages.len()).sum();
+    let mut words = format!(
+        "{} packages; {} lock files beside Cargo.lock, of {outside}, are up to date",
+        workspace.packages.len(),
+        locked.len()
+    );
     if shell::has("cargo-deny") {
         shell::run(workspace::cargo().args(["deny", "--log-level", "error", "check"]))?;
         words.push_str(", cargo-deny agrees");
@@ -66,11 +79,11 @@ pub(crate) fn check() -> Result<Outcome> {
 }
 
 /// Fails with a lock file of a package outside of the workspace that its dependencies have left
-/// behind: it could not be built with `--locked`. Returns how many there are.
-fn check_locks() -> Result<usize> {
+/// behind: it could not be built with `--locked`. Returns what is locked, for each.
+fn check_locks() -> Result<Vec<Workspace>> {
     let listed = workspace::git(&["ls-files", "*/Cargo.lock"])?;
-    let locks: Vec<&str> = listed.lines().collect();
-    for lock in &locks {
+    let mut locked = Vec::new();
+    for lock in listed.lines() {
         let manifest = workspace::checkout().join(lock).with_file_name("Cargo.toml");
         let mut update = workspace::cargo();
         update.args(["update", "--quiet", "--workspace", "--locked", "--manifest-path"]).arg(&manifest);
@@ -78,8 +91,9 @@ fn check_locks() -> Result<usize> {
             format!("{lock} is out of date, or the registry out of reach: `cargo update --workspace` there")
         };
         shell::output(&mut update).with_context(remedy)?;
+        locked.push(Workspace::outside(&manifest)?);
     }
-    Ok(locks.len())
+    Ok(locked)
 }
 
 /// Returns true if an SPDX expression can be met with the allowed licences alone. Anything

@@ -237,6 +237,7 @@ fn format() -> Result<Outcome> {
         return Ok(missing_component("rustfmt"));
     }
     shell::run(workspace::cargo().args(["fmt", "--all", "--check"]))?;
+    shell::run(workspace::cargo().args(["fmt", "--check", "--manifest-path", "tests/unikernel/Cargo.toml"]))?;
     Ok(Outcome::Passed(String::new()))
 }
 
@@ -249,7 +250,7 @@ const LIBRARIES: &str = "aldis-features/libraries";
 /// Features that are linted at once, in those packages that have them: each of them is built
 /// without the others by another step.
 const LINTED_AT_ONCE: [&[&str]; 2] = [
-    &["defmt", "embassy", "half", "memif", "smoltcp", "virtio", "xdp"],
+    &["arceos", "defmt", "embassy", "half", "memif", "smoltcp", "virtio", "xdp"],
     &["faults", "planted-bugs", verbs::FEATURE],
 ];
 

@@ -1,4 +1,4 @@
-//! `cargo xtask board`: the images of `tests/board`, and of its counterpart in C.
+//! `cargo xtask board`: the images of `tests/board`, of its counterpart in C, and of the unikernel.
 
 use std::path::{Path, PathBuf};
 
@@ -10,6 +10,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
 use crate::c_image::{self, CBoard};
+use crate::unikernel;
 
 const PACKAGE: &str = "aldis-board";
 
@@ -28,13 +29,15 @@ pub(crate) enum Arch {
     /// A rank in C
     #[value(name = "cortex-m-c")]
     CortexMC,
+    /// A rank in the unikernel ArceOS, for x86_64
+    Arceos,
 }
 
 impl Arch {
     /// The target that its image is built for.
     pub(crate) const fn target(self) -> &'static str {
         match self {
-            Self::X86_64 => "x86_64-unknown-none",
+            Self::X86_64 | Self::Arceos => "x86_64-unknown-none",
             Self::Aarch64 | Self::Aarch64C => "aarch64-unknown-none",
             Self::Riscv64 => "riscv64gc-unknown-none-elf",
             Self::CortexM | Self::CortexMC => "thumbv7em-none-eabihf",
@@ -56,8 +59,13 @@ impl Arch {
         match self {
             Self::Aarch64C => Some(c_image::VIRT),
             Self::CortexMC => Some(c_image::MPS2),
-            Self::X86_64 | Self::Aarch64 | Self::Riscv64 | Self::CortexM => None,
+            Self::X86_64 | Self::Aarch64 | Self::Riscv64 | Self::CortexM | Self::Arceos => None,
         }
+    }
+
+    /// Returns true if its image is one of `tests/board`.
+    const fn is_board(self) -> bool {
+        !matches!(self, Self::Arceos) && self.c_board().is_none()
     }
 
     /// The compiler beside Rust's that its image needs, if that is not installed here.
@@ -66,8 +74,8 @@ impl Arch {
     }
 }
 
-/// Builds the firmware images that run the rank programs on emulated boards, in Rust and in C, and
-/// says where they are.
+/// Builds the images that run the rank programs on emulated boards, in Rust, in C and in a
+/// unikernel, and says where they are.
 #[derive(Args)]
 pub struct BoardCommand {
     /// For these architectures only; all that there are compilers for, if left out
@@ -106,13 +114,14 @@ pub(crate) fn build(workspace: &Workspace, archs: &[Arch]) -> Result<Vec<PathBuf
     // with defmt are built apart.
     for has_defmt in [false, true] {
         let some = archs.iter().zip(&built);
-        let some = some.filter(|(arch, _)| arch.c_board().is_none() && arch.has_defmt() == has_defmt);
+        let some = some.filter(|(arch, _)| arch.is_board() && arch.has_defmt() == has_defmt);
         let some: Vec<(&Toolchain, &Path)> =
             some.map(|(_, (toolchain, linker))| (toolchain, linker.as_path())).collect();
         link(&some)?;
     }
     let image = |(arch, (toolchain, linker)): (&Arch, &(Toolchain, PathBuf))| match arch.c_board() {
         Some(board) => board.link(toolchain, linker),
+        None if *arch == Arch::Arceos => unikernel::link(toolchain, linker),
         None => Ok(toolchain.artifacts().join(PACKAGE)),
     };
     archs.iter().zip(&built).map(image).collect()
@@ -145,12 +154,16 @@ fn tools(workspace: &Workspace, archs: &[Arch]) -> Result<Vec<Tools>> {
     let mut found: Vec<(&Arch, FoundToolchain)> = Vec::new();
     // An image in Rust and one in C may have the same target, which is asked for once at a time.
     for is_c in [false, true] {
-        let some = archs.iter().filter(|arch| arch.c_board().is_some() == is_c);
+        let boards = archs.iter().filter(|arch| **arch != Arch::Arceos);
+        let some = boards.filter(|arch| arch.c_board().is_some() == is_c);
         let (measured, others): (Vec<&Arch>, Vec<&Arch>) = some.partition(|arch| arch.is_measured());
         let targets = |archs: &[&Arch]| archs.iter().map(|arch| arch.target()).collect::<Vec<_>>();
         let these = finder.find_all(&targets(&measured))?;
         let these = these.into_iter().chain(finder.find_all_to_emulate(&targets(&others))?);
         found.extend(measured.into_iter().chain(others).zip(these));
+    }
+    for arch in archs.iter().filter(|arch| **arch == Arch::Arceos) {
+        found.push((arch, finder.find_with_alloc(arch.target())?));
     }
     // In the order in which they were asked for.
     found.sort_by_key(|(arch, _)| archs.iter().position(|asked| asked == *arch));

@@ -29,6 +29,7 @@ pub mod sanitizers;
 pub mod schedule;
 pub mod sim;
 pub mod storm;
+mod unikernel;
 pub mod verbs;
 
 use anyhow::Result;

@@ -118,6 +118,11 @@ impl Finder {
         self.all(Library::CoreToCheck, targets)
     }
 
+    /// Finds or provisions a target's core and alloc, for a unikernel.
+    pub fn find_with_alloc(&self, target: &str) -> Result<FoundToolchain> {
+        self.one(Library::Alloc, target)
+    }
+
     /// Finds or provisions the whole library of a target with an operating system: rustup's, or
     /// built from source.
     pub fn find_hosted(&self, target: &str) -> Result<FoundToolchain> {
@@ -157,7 +162,7 @@ impl Finder {
     fn answer(&self, library: Library, target: &str, built: &[&str]) -> Result<FoundToolchain> {
         if let Some(provider) = self.with_source.first() {
             let origin = if built.contains(&target) { Origin::Provisioned } else { Origin::Cached };
-            let found = self.built(provider, target);
+            let found = self.built(library, provider, target);
             return self.prepare(provider.clone(), target, origin, FoundLibrary { library, folder: &found });
         }
         let hosted = self.in_path.as_ref().filter(|one| one.host.starts_with("x86_64-"));
@@ -194,25 +199,25 @@ impl Finder {
     /// is source; which they are.
     fn provision<'t>(&self, library: Library, targets: &[&'t str], lock: &Lock) -> Result<Vec<&'t str>> {
         let Some(provider) = self.with_source.first() else { return Ok(Vec::new()) };
-        let has_none = |target: &&str| !provider.has_built(library, &self.built(provider, target));
+        let has_none = |target: &&str| !provider.has_built(library, &self.built(library, provider, target));
         let lacking: Vec<&str> = targets.iter().copied().filter(has_none).collect();
         if !lacking.is_empty() {
-            provider.build(library, &lacking, &self.folder("sysroots", provider), lock)?;
+            provider.build(library, &lacking, &self.folder("sysroots", library, provider), lock)?;
         }
         for target in &lacking {
             // What was built with the library that stood there before is of no use with this one.
-            let _ = fs::remove_dir_all(self.folder("firmware", provider).join(target));
+            let _ = fs::remove_dir_all(self.folder("firmware", library, provider).join(target));
         }
         Ok(lacking)
     }
 
     /// Returns the folder in which the library built from source for a target is kept.
-    fn built(&self, provider: &Provider, target: &str) -> PathBuf {
-        self.folder("sysroots", provider).join(target)
+    fn built(&self, library: Library, provider: &Provider, target: &str) -> PathBuf {
+        self.folder("sysroots", library, provider).join(target)
     }
 
-    fn folder(&self, kind: &str, provider: &Provider) -> PathBuf {
-        self.target_folder.join(kind).join(provider.slug())
+    fn folder(&self, kind: &str, library: Library, provider: &Provider) -> PathBuf {
+        self.target_folder.join(kind).join(format!("{}{}", provider.slug(), library.suffix()))
     }
 
     /// Lays out the sysroot with that library alone and the rustc that uses it.
@@ -223,14 +228,14 @@ impl Finder {
         origin: Origin,
         built: FoundLibrary<'_>,
     ) -> Result<FoundToolchain> {
-        let sysroot = self.folder("bare", &provider).join(triple);
+        let sysroot = self.folder("bare", built.library, &provider).join(triple);
         let libraries = sysroot.join("lib/rustlib").join(triple).join("lib");
         link_alone(&provider::files(built.library, built.folder)?, &libraries)?;
         // One for all targets, so that cargo can build for several at once.
-        let bare = self.folder("bare", &provider);
+        let bare = self.folder("bare", built.library, &provider);
         let wrapper = bare.join("rustc");
         write_wrapper(&wrapper, &provider.rustc, &bare)?;
-        let build = self.folder("firmware", &provider);
+        let build = self.folder("firmware", built.library, &provider);
         Ok(FoundToolchain::Toolchain(Box::new(Toolchain {
             triple: triple.into(),
             origin,

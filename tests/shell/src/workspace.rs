@@ -89,6 +89,11 @@ impl Workspace {
         Self::load(&["--locked"])
     }
 
+    /// The package of a manifest outside of the workspace, and everything that it is built from.
+    pub fn outside(manifest: &Path) -> Result<Self> {
+        Self::load(&["--locked", "--manifest-path", &manifest.display().to_string()])
+    }
+
     fn load(flags: &[&str]) -> Result<Self> {
         let mut command = cargo();
         command.args(["metadata", "--format-version", "1"]).args(flags).current_dir(checkout());

@@ -222,7 +222,8 @@ fn normalised(report: &JobReport) -> String {
         let label = rank.label();
         let is_said =
             |line: &&String| !line.is_empty() && !ASIDES.iter().any(|aside| line.starts_with(aside));
-        let kept = rank.lines.iter().filter(is_said);
+        let banner = |line: &&String| rank.arch.has_banner() && !line.starts_with(super::rank::EPOCH);
+        let kept = rank.lines.iter().skip_while(banner).filter(is_said);
         kept.map(|line| format!("{label} {}\n", without_times(line))).collect::<String>()
     };
     let mut text: String = report.ranks.iter().map(lines).collect();

@@ -94,6 +94,8 @@ Examples:
       two Linux processes, an aarch64 board and a riscv64 board: one communicator, one result
   cargo xtask qemu mixed --host 1 --guest aarch64-c=1 --guest riscv64=1 --program heat
       a Linux process, a board whose rank is in C by aldis.h, and a board in Rust
+  cargo xtask qemu mixed --host 1 --guest arceos=1 --guest riscv64=1 --program collectives
+      a Linux process, a rank in the unikernel ArceOS, and a board
   cargo xtask qemu mixed --host 1 --guest x86_64=2 --guest aarch64=1 --program collectives --loss 3";
 
 impl QemuRun {

@@ -28,6 +28,8 @@ pub(crate) enum Arch {
     /// The microcontroller again, with a rank in C that has the program heat
     #[value(name = "cortex-m-c")]
     CortexMC,
+    /// A PC again, with a rank in the unikernel ArceOS
+    Arceos,
     /// A Linux process of this machine
     Host,
 }
@@ -45,6 +47,7 @@ impl Arch {
             Self::CortexM => "cortex-m",
             Self::Aarch64C => "aarch64-c",
             Self::CortexMC => "cortex-m-c",
+            Self::Arceos => "arceos",
             Self::Host => "host",
         }
     }
@@ -53,12 +56,13 @@ impl Arch {
         Self::value_variants().iter().map(|arch| arch.name()).collect::<Vec<_>>().join(", ")
     }
 
-    /// The architecture whose emulator, board and devices it has; a rank in C has those of one in
-    /// Rust.
+    /// The architecture whose emulator, board and devices it has; a rank in C or in a unikernel has
+    /// those of one in Rust.
     const fn machine(self) -> Self {
         match self {
             Self::Aarch64C => Self::Aarch64,
             Self::CortexMC => Self::CortexM,
+            Self::Arceos => Self::X86_64,
             other => other,
         }
     }
@@ -82,6 +86,7 @@ impl Arch {
             Self::CortexM => Some(board::Arch::CortexM),
             Self::Aarch64C => Some(board::Arch::Aarch64C),
             Self::CortexMC => Some(board::Arch::CortexMC),
+            Self::Arceos => Some(board::Arch::Arceos),
             Self::Host => None,
         }
     }
@@ -104,6 +109,9 @@ impl Arch {
             (Self::Aarch64C, EmulatorLink::Serial | EmulatorLink::Ivshmem | EmulatorLink::Cores) => {
                 Some("the board in C has network cards only: --link virtio-net, e1000e or e1000")
             }
+            (Self::Arceos, link) if !matches!(link, EmulatorLink::VirtioNet) => {
+                Some("the unikernel has a driver of virtio cards only: --link virtio-net")
+            }
             (Self::Host, EmulatorLink::Ivshmem | EmulatorLink::Cores) => {
                 Some("Linux processes stand on the switch, which --link ivshmem and cores do not have")
             }
@@ -114,7 +122,12 @@ impl Arch {
     /// The code with which a good run ends. The PC's debug exit gives 2 x + 1 for x, so that zero,
     /// which a triple fault gives, is never good.
     pub(super) const fn good_code(self) -> i32 {
-        if matches!(self, Self::X86_64) { 33 } else { 0 }
+        if matches!(self.machine(), Self::X86_64) { 33 } else { 0 }
+    }
+
+    /// Returns true if what it runs on tells of itself before the rank does.
+    pub(super) const fn has_banner(self) -> bool {
+        matches!(self, Self::Arceos)
     }
 }
 
@@ -134,7 +147,7 @@ pub(super) struct RankPlace<'a> {
 
 /// The command that starts a rank.
 pub(super) fn command(arch: Arch, place: &RankPlace<'_>) -> Command {
-    let arch = arch.machine();
+    let (kind, arch) = (arch, arch.machine());
     let Some((emulator, _)) = arch.emulator() else {
         let mut host = Command::new(place.program);
         host.arg(place.folder).args(place.words.split(' '));
@@ -152,6 +165,10 @@ pub(super) fn command(arch: Arch, place: &RankPlace<'_>) -> Command {
         }
         Arch::Aarch64 => {
             qemu.args(["-semihosting-config", "enable=on,target=native", "-append", place.words]);
+        }
+        // It takes no command line from its loader.
+        _ if kind == Arch::Arceos => {
+            qemu.args(["-fw_cfg", &format!("name=opt/aldis,string={}", place.words)]);
         }
         _ => {
             qemu.args(["-append", place.words]);
@@ -282,6 +299,18 @@ mod tests {
         }
         assert!(Arch::Aarch64C.refuses(EmulatorLink::Serial).is_some());
         assert!(Arch::CortexMC.refuses(EmulatorLink::VirtioNet).is_some());
+    }
+
+    #[test]
+    fn a_rank_in_a_unikernel_has_the_machine_of_one_without() {
+        let link = EmulatorLink::VirtioNet;
+        let (unikernel, board) = (line(Arch::Arceos, link), line(Arch::X86_64, link));
+        let words = "-append aldis.rank=1 aldis.size=2";
+        let file = "-fw_cfg name=opt/aldis,string=aldis.rank=1 aldis.size=2";
+        assert_eq!(unikernel, board.replace(words, file));
+        assert_ne!(unikernel, board);
+        assert_eq!((Arch::Arceos.refuses(link), Arch::Arceos.good_code()), (None, 33));
+        assert!(Arch::Arceos.refuses(EmulatorLink::E1000e).is_some());
     }
 
     #[test]

@@ -7,6 +7,8 @@ use super::machine::Arch;
 
 /// The beginning of a rank's last word.
 const VERDICT: &str = "verdict: ";
+/// The beginning of the first line of a rank that tells which life it is in.
+pub(super) const EPOCH: &str = "info: epoch ";
 /// Lines that are shown of a rank that is missing.
 const LAST_LINES: usize = 4;
 
@@ -57,7 +59,7 @@ impl Rank {
 
     /// The life that its board is in, if the board tells it.
     pub(super) fn epoch(&self) -> Option<&str> {
-        self.lines.iter().find_map(|line| line.strip_prefix("info: epoch "))
+        self.lines.iter().find_map(|line| line.strip_prefix(EPOCH))
     }
 
     /// A count of its transport, from the line that tells of its frames.

@@ -25,6 +25,8 @@ pub(super) enum Library {
     /// The same for `cargo check`, which reads its metadata alone: not optimised, so that it is
     /// built soonest. Nothing that is measured or shipped may link it.
     CoreToCheck,
+    /// The library that a unikernel links: core, and what it needs of a heap.
+    Alloc,
     /// The library that programs under an operating system link; what goes wrong in them is told
     /// without a backtrace, whose reader is a third of the work.
     Std,
@@ -37,6 +39,7 @@ impl Library {
     const fn options(self) -> &'static [&'static str] {
         match self {
             Self::Core | Self::CoreToEmulate | Self::CoreToCheck => &["-Zbuild-std=core"],
+            Self::Alloc => &["-Zbuild-std=core,alloc"],
             Self::Std => &["-Zbuild-std=std,panic_unwind", "-Zbuild-std-features=panic-unwind"],
             Self::StdToTest => &["-Zbuild-std=std,panic_unwind,test"],
         }
@@ -44,13 +47,20 @@ impl Library {
 
     /// Returns true if it is one that firmware links.
     pub(super) const fn is_core(self) -> bool {
-        !matches!(self, Self::Std | Self::StdToTest)
+        matches!(self, Self::Core | Self::CoreToEmulate | Self::CoreToCheck)
+    }
+
+    /// Returns the end of the names of the folders in which it is kept and shown, and images are
+    /// built with it: a target may have a core alone and one with a heap.
+    pub(super) const fn suffix(self) -> &'static str {
+        if matches!(self, Self::Alloc) { "-alloc" } else { "" }
     }
 
     /// Returns the beginnings of the names of the files without which the library is not there.
     const fn needed(self) -> &'static [&'static str] {
         match self {
             Self::Core | Self::CoreToEmulate | Self::CoreToCheck => &["libcore-", "libcompiler_builtins-"],
+            Self::Alloc => &["libcore-", "libcompiler_builtins-", "liballoc-"],
             Self::Std => &["libcore-", "libcompiler_builtins-", "libstd-"],
             Self::StdToTest => &["libcore-", "libcompiler_builtins-", "libstd-", "libtest-"],
         }
@@ -59,7 +69,7 @@ impl Library {
     /// Returns true if a file is part of the library.
     fn has(self, file: &str) -> bool {
         match self {
-            Self::Core | Self::CoreToEmulate | Self::CoreToCheck => {
+            Self::Core | Self::CoreToEmulate | Self::CoreToCheck | Self::Alloc => {
                 self.needed().iter().any(|part| file.starts_with(part))
             }
             // The crate for whose sake it is built is not.
@@ -71,7 +81,7 @@ impl Library {
     /// under an emulator, and is built soonest so.
     const fn opt_level(self) -> &'static str {
         match self {
-            Self::Core => "3",
+            Self::Core | Self::Alloc => "3",
             Self::CoreToEmulate | Self::CoreToCheck | Self::Std | Self::StdToTest => "0",
         }
     }
@@ -80,14 +90,14 @@ impl Library {
         match self {
             Self::Core => CORE_FLAGS,
             Self::CoreToEmulate => TO_EMULATE_FLAGS,
-            Self::CoreToCheck | Self::Std | Self::StdToTest => "",
+            Self::CoreToCheck | Self::Alloc | Self::Std | Self::StdToTest => "",
         }
     }
 
     /// Returns what the stamp of a library says behind the compiler's identity.
     const fn mark(self) -> &'static str {
         match self {
-            Self::Core | Self::StdToTest => "",
+            Self::Core | Self::StdToTest | Self::Alloc => "",
             Self::Std => "to run",
             Self::CoreToEmulate => "to emulate",
             Self::CoreToCheck => "to check",
