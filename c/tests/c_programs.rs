@@ -25,26 +25,66 @@ fn good(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
+/// A program of these sources with the library, in a folder of its own, which is removed with it.
+struct CProgram(PathBuf);
+
+impl CProgram {
+    fn build(name: &str, sources: &[&str], options: &[&str]) -> Self {
+        let folder = std::env::temp_dir().join(format!("aldis-c-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let program = Self(folder);
+        let mut cc = Command::new("cc");
+        cc.args(["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"]).arg(here("include"));
+        cc.args(options).args(sources.iter().map(|source| here(source))).arg(library());
+        cc.args(["-lpthread", "-ldl", "-lm", "-o"]).arg(program.0.join("program"));
+        good(&cc.current_dir(here("")).output().unwrap());
+        program
+    }
+
+    /// Returns what it prints, in the order of the alphabet.
+    fn lines(&self, arguments: &[&str]) -> Vec<String> {
+        let mut program = Command::new("timeout");
+        program.arg("60").arg(self.0.join("program")).args(arguments);
+        let mut lines: Vec<String> = good(&program.output().unwrap()).lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    }
+}
+
+impl Drop for CProgram {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 #[test]
 fn a_program_in_c_runs_a_job() {
-    let folder = std::env::temp_dir().join(format!("aldis-c-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let program = folder.join("ring");
-    let mut cc = Command::new("cc");
-    cc.args(["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"]).arg(here("include"));
-    cc.arg(here("examples/ring.c")).arg(library()).args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&program);
-    good(&cc.output().unwrap());
+    let program = CProgram::build("ring", &["examples/ring.c"], &[]);
     for ranks in ["1", "2", "5"] {
-        let said = good(&Command::new("timeout").arg("60").arg(&program).arg(ranks).output().unwrap());
-        let mut lines: Vec<&str> = said.lines().collect();
-        lines.sort_unstable();
+        let lines = program.lines(&[ranks]);
         let ranks: u32 = ranks.parse().unwrap();
         let sum = f64::from(ranks * (ranks - 1) / 2) + f64::from(ranks) / 4.0;
         let expected: Vec<String> =
             (0..ranks).map(|rank| format!("rank {rank}: {ranks} ranks, sum {sum:.2}")).collect();
         assert_eq!(lines, expected);
     }
-    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// The node for Solo5, over a model of its interface whose network calls fail 2 % of the time.
+#[test]
+fn applications_of_solo5_are_ranks_of_a_job() {
+    let sources = ["examples/solo5/node.c", "examples/solo5/model/model.c"];
+    let program = CProgram::build("solo5", &sources, &["-Iexamples/solo5/model"]);
+    for (ranks, faults) in [(1, "0"), (2, "0"), (3, "20")] {
+        let lines = program.lines(&[&ranks.to_string(), faults]);
+        let (first, second) = (ranks * (ranks + 1) / 2, (0..ranks).map(|rank| rank * rank).sum::<u32>());
+        let (failures, ends): (Vec<&String>, Vec<&String>) =
+            lines.iter().partition(|line| line.starts_with("calls of net0 that failed: "));
+        let expected: Vec<String> =
+            (0..ranks).map(|rank| format!("rank {rank} of {ranks}: sums {first} and {second}")).collect();
+        assert_eq!(ends, expected.iter().collect::<Vec<_>>());
+        assert_eq!(failures.is_empty(), faults == "0", "{lines:?}");
+    }
 }
 
 #[test]
