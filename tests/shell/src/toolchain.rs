@@ -15,7 +15,7 @@
 //!
 //! Nothing is ever downloaded. Wherever it comes from, the firmware sees a sysroot that holds core
 //! and compiler_builtins *alone*: a crate of the build that named `alloc` or `std` could not be
-//! compiled.
+//! compiled. An image with a unikernel, which has a heap, is built apart, and sees `alloc` too.
 
 use core::fmt;
 use std::fs;
