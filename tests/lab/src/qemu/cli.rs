@@ -52,7 +52,7 @@ pub struct QemuRun {
 const RUN_EXAMPLES: &str = "\
 Examples:
   cargo xtask qemu run --arch x86_64 --program pingpong
-      two unikernels play ping-pong over virtio-net
+      two boards play ping-pong over virtio-net
   cargo xtask qemu run --arch aarch64 --ranks 4 --program heat --loss 5 --duplicate 5 --reorder 10
       four boards on a bad wire; the result is that of a good one, bit for bit
   cargo xtask qemu run --arch riscv64 --program collectives --pcap /tmp/job.pcap; tshark -r /tmp/job.pcap

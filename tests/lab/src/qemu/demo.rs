@@ -15,13 +15,13 @@ use super::report::JobReport;
 #[derive(Args)]
 pub struct Demo {}
 
-/// An x86_64 unikernel, a riscv64 board, and this machine.
+/// An x86_64 board, a riscv64 board, and this machine.
 const CAST: [Arch; 3] = [Arch::Host, Arch::X86_64, Arch::Riscv64];
 
 impl Demo {
     pub(super) fn run(self) -> Result<()> {
         println!(
-            "Three ranks of one job: a process of this machine, an x86_64 unikernel and a riscv64 board. The boards run"
+            "Three ranks of one job: a process of this machine, an x86_64 board and a riscv64 board. The boards run"
         );
         println!("the same kernel without an operating system and without a heap. Building them.\n");
         let programs = QemuPrograms::build(&CAST)?;
