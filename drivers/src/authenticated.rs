@@ -173,6 +173,10 @@ impl<F: RxFrame> RxFrame for AuthenticatedRx<F> {
     fn bytes(&self) -> &[u8] {
         self.frame.bytes().get(..self.len).unwrap_or_default()
     }
+
+    fn checked(&self) -> Offload {
+        self.frame.checked()
+    }
 }
 
 /// A frame to be filled, which gets its tag when it is sent.

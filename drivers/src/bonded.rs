@@ -323,6 +323,13 @@ impl<A: RxFrame, B: RxFrame> RxFrame for BondedRx<A, B> {
             Self::Second(frame) => frame.bytes(),
         }
     }
+
+    fn checked(&self) -> Offload {
+        match self {
+            Self::First(frame) => frame.checked(),
+            Self::Second(frame) => frame.checked(),
+        }
+    }
 }
 
 /// A frame to be filled, which gets its card when it is sent.

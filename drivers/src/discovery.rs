@@ -197,7 +197,7 @@ impl<'m, N: Nic> Discovery<'m, N> {
     /// Takes one frame from the device, whatever it is. False: there was none.
     fn take_frame(&mut self) -> bool {
         let Some(frame) = self.nic.receive() else { return false };
-        if !receive_frame(&mut self.roster, self.framing, self.port, frame.bytes()) {
+        if !receive_frame(&mut self.roster, self.framing, self.port, &frame) {
             self.passed_over = self.passed_over.wrapping_add(1);
         }
         true
@@ -270,8 +270,9 @@ impl<N> fmt::Debug for Discovery<'_, N> {
 }
 
 /// Takes a frame if it is one of discovery's. Returns true if so.
-fn receive_frame(roster: &mut Roster<'_>, framing: Framing, port: Port, bytes: &[u8]) -> bool {
-    match framing.parse(DISCOVERY_SUBTYPE, bytes, port, true) {
+fn receive_frame(roster: &mut Roster<'_>, framing: Framing, port: Port, frame: &impl RxFrame) -> bool {
+    let port = Port { offload: port.offload | frame.checked(), ..port };
+    match framing.parse(DISCOVERY_SUBTYPE, frame.bytes(), port, true) {
         Ok((from, message)) => {
             roster.handle(from.mac, message);
             true
@@ -294,7 +295,7 @@ impl<N: Nic> Nic for Discovery<'_, N> {
         self.flush();
         let Self { nic, roster, framing, port, .. } = self;
         let frame = nic.receive()?;
-        if receive_frame(roster, *framing, *port, frame.bytes()) { None } else { Some(frame) }
+        if receive_frame(roster, *framing, *port, &frame) { None } else { Some(frame) }
     }
 
     fn transmit(&mut self, len: usize) -> Option<N::Tx<'_>> {

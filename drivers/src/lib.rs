@@ -18,6 +18,7 @@
 //! | [`bonded`] | a [`Nic`] of two cards, which share the frames, and of which one can fail |
 //! | `authenticated` | with feature `auth`: a [`Nic`] whose frames only ranks with a key can make |
 //! | `virtio` | with feature `virtio`: a [`Nic`] of emulators and hypervisors |
+//! | `handover`, `steering` | with feature `virtio`: endpoints that share a card of several queues |
 //! | `ivshmem`, `pci` | with feature `virtio`: their shared memory, and their bus |
 //! | `e1000e` | with feature `e1000e`: a [`Nic`] of Intel's gigabit controllers |
 //! | `memif` | with feature `memif`: a [`Nic`] in memory shared with DPDK or VPP, either end |
@@ -87,6 +88,8 @@ pub mod discovery;
 pub mod e1000e;
 pub mod ethernet;
 pub mod extents;
+#[cfg(feature = "virtio")]
+pub mod handover;
 #[cfg(all(feature = "virtio", not(loom)))]
 pub mod ivshmem;
 pub mod loopback;
@@ -100,6 +103,8 @@ mod region_memory;
 pub mod serial;
 pub mod shm;
 pub mod spi;
+#[cfg(feature = "virtio")]
+pub mod steering;
 mod sync;
 #[cfg(feature = "virtio")]
 pub mod virtio;

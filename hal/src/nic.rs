@@ -47,6 +47,13 @@ pub const MAC_HEADER_BYTES: usize = 14;
 pub trait RxFrame {
     /// The frame from the destination address on.
     fn bytes(&self) -> &[u8];
+
+    /// Checksums of this frame that the device vouches for, besides those that it checks of
+    /// [all frames](Nic::offload).
+    #[inline]
+    fn checked(&self) -> Offload {
+        Offload::empty()
+    }
 }
 
 /// A frame that lies in memory of the device's driver, whose descriptor is free when it is read.

@@ -150,6 +150,8 @@ pub use storage::{
     bytes_per_peer,
 };
 pub use transport::{Ethernet, EthernetSlot};
+#[cfg(feature = "virtio")]
+pub(crate) use udp::InternetSum;
 
 /// Bytes of a frame in front of the message, with an EtherType of its own; see
 /// [`Framing::headers_bytes`].

@@ -3,12 +3,13 @@
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::copy::copy;
+use aldis_hal::nic::Offload;
 use aldis_hal::{Cause, PeerId, Sink};
 use aldis_protocols::connect::{Connect, Message, slot};
 use aldis_protocols::reliable::{Frame, FrameFate, FrameKind, Taken, open};
 
 use super::engine::EthernetEngine;
-use super::framing::Station;
+use super::framing::{Port, Station};
 use super::header::{Foreign, SUBTYPE};
 use super::peer::PeerPresence;
 
@@ -27,10 +28,18 @@ struct Payload<'b> {
 }
 
 impl EthernetEngine<'_> {
-    /// Takes a frame in; at most `budget` events come of it, and one at least: the frame itself.
-    pub(super) fn take_in<S: Sink>(&mut self, bytes: &[u8], budget: u32, sink: &mut S) -> u32 {
+    /// Takes a frame in, of which the device has `checked` checksums; at most `budget` events come
+    /// of it, and one at least: the frame itself.
+    pub(super) fn take_in<S: Sink>(
+        &mut self,
+        bytes: &[u8],
+        checked: Offload,
+        budget: u32,
+        sink: &mut S,
+    ) -> u32 {
         self.counters.frames_received += 1;
-        let (from, body) = match self.framing.parse(SUBTYPE, bytes, self.port, false) {
+        let port = Port { offload: self.port.offload | checked, ..self.port };
+        let (from, body) = match self.framing.parse(SUBTYPE, bytes, port, false) {
             Ok(parts) => parts,
             Err(why) => return self.refuse_foreign(why),
         };

@@ -176,7 +176,7 @@ impl<'m, N: Nic> Transport for Ethernet<'m, N> {
         let mut drained = false;
         while left != 0 && !drained {
             match self.nic.receive() {
-                Some(frame) => left -= self.engine.take_in(frame.bytes(), left, sink),
+                Some(frame) => left -= self.engine.take_in(frame.bytes(), frame.checked(), left, sink),
                 None => drained = true,
             }
             self.answer();

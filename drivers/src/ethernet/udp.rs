@@ -179,17 +179,17 @@ fn pseudo(ipv4: &Ipv4Header, length: U16) -> InternetSum {
 /// The sum of the Internet's checksums (RFC 1071): of 16-bit words, with the carries added in.
 /// Every part but the last has an even number of bytes.
 #[derive(Clone, Copy, Default)]
-struct InternetSum(u64);
+pub(crate) struct InternetSum(u64);
 
 impl InternetSum {
-    fn add(self, bytes: &[u8]) -> Self {
+    pub(crate) fn add(self, bytes: &[u8]) -> Self {
         let (pairs, last) = bytes.as_chunks::<2>();
         let words = pairs.iter().map(|pair| u64::from(u16::from_be_bytes(*pair)));
         let last = last.first().map_or(0, |byte| u64::from(*byte) << 8);
         Self(words.fold(self.0, u64::wrapping_add).wrapping_add(last))
     }
 
-    fn fold(self) -> u16 {
+    pub(crate) fn fold(self) -> u16 {
         let mut sum = self.0;
         while let high @ 1.. = sum >> 16 {
             sum = (sum & 0xFFFF) + high;

@@ -9,6 +9,7 @@ use aldis_hal::Cause;
 use virtio_drivers::queue::VirtQueue;
 
 use super::arena::{self, LentFrame};
+use super::checksum::FrameHeader;
 
 /// Bytes of the header in front of a frame (VIRTIO 1.2, 5.1.6), and of the legacy one without
 /// `num_buffers` (5.1.6.1).
@@ -25,6 +26,19 @@ const NONE: u16 = u16::MAX;
 /// header, the frame.
 pub(super) const fn stride(frame_bytes: usize) -> usize {
     (8 + HEADER_BYTES + frame_bytes).next_multiple_of(LINE_BYTES)
+}
+
+/// The use that the device makes of a buffer.
+pub(super) enum BufferUse {
+    /// Reads the first `len` bytes of a frame, behind this header.
+    Read {
+        /// Bytes of the frame.
+        len: usize,
+        /// The header in front of it.
+        header: FrameHeader,
+    },
+    /// Writes a frame.
+    Write,
 }
 
 /// The buffers of a queue: as many as it has descriptors.
@@ -123,27 +137,37 @@ impl<const QUEUE: usize> Frames<QUEUE> {
         whole.get(self.header_bytes..).unwrap_or_default()
     }
 
-    /// Gives a buffer of the program's to the device, for it to read the first `len` bytes of the
-    /// frame or, if that is none, to write one. False, and the buffer is free: the queue has no
-    /// descriptor.
+    /// The header and the frame of `len` bytes that the device has written into a buffer of the
+    /// program's.
+    pub(super) fn received(&mut self, buffer: u16, len: usize) -> Option<(FrameHeader, &mut [u8])> {
+        let header_bytes = self.header_bytes;
+        let (header, frame) = self.whole(buffer, len)?.split_at_mut_checked(header_bytes)?;
+        Some((*header.first_chunk()?, frame))
+    }
+
+    /// Gives a buffer of the program's to the device. False, and the buffer is free: the queue has
+    /// no descriptor.
     pub(super) fn give(
         &mut self,
         queue: &mut VirtQueue<LentFrame, QUEUE>,
         buffer: u16,
-        len: Option<usize>,
+        by_device: BufferUse,
     ) -> bool {
         let header_bytes = self.header_bytes;
-        let Some(whole) = self.whole(buffer, len.unwrap_or(usize::MAX)) else { return false };
-        let token = match len {
-            Some(_) => {
-                // No checksum, no segments, one buffer (5.1.6.2).
-                whole.get_mut(..header_bytes).unwrap_or_default().fill(0);
+        let len = if let BufferUse::Read { len, .. } = by_device { len } else { usize::MAX };
+        let Some(whole) = self.whole(buffer, len) else { return false };
+        let token = match by_device {
+            BufferUse::Read { header, .. } => {
+                let (place, rest) = whole.split_at_mut_checked(header.len()).unwrap_or_default();
+                place.copy_from_slice(&header);
+                // One buffer, which modern devices are told by a zero (5.1.6.2).
+                rest.get_mut(..header_bytes - header.len()).unwrap_or_default().fill(0);
                 // SAFETY: the buffer is valid for good, and the table keeps it from everybody until
                 // it was taken back.
                 unsafe { queue.add(&[whole], &mut []) }
             }
             // SAFETY: as above.
-            None => unsafe { queue.add(&[], &mut [whole]) },
+            BufferUse::Write => unsafe { queue.add(&[], &mut [whole]) },
         };
         match token.ok().and_then(|token| self.held.get_mut(usize::from(token))) {
             Some(place) => {

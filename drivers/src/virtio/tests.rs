@@ -1,6 +1,7 @@
 //! The card on a device of the tests' own, which reads and writes the queues as a real one does.
 
 mod device;
+mod queues;
 
 use std::sync::RwLock;
 use std::vec;

@@ -11,7 +11,7 @@ use core::mem::ManuallyDrop;
 use std::path::Path;
 
 use aldis_drivers::e1000e::{E1000eRx, E1000eTx, MappedRegisters};
-use aldis_drivers::virtio::{PciTransport, VirtioRx, VirtioTx};
+use aldis_drivers::virtio::{OwnRegisters, PciTransport, VirtioRx, VirtioTx};
 use aldis_hal::nic::{LinkState, Mac, Nic, RxFrame, TxFrame};
 use aldis_sys::vfio::VfioIommu;
 
@@ -160,7 +160,7 @@ pub enum PciRx<'a> {
     /// Of one of Intel's.
     E1000e(E1000eRx<'a, MappedRegisters, QUEUE>),
     /// Of a virtio device.
-    Virtio(VirtioRx<'a, PciTransport, QUEUE>),
+    Virtio(VirtioRx<'a, OwnRegisters<PciTransport>, QUEUE>),
 }
 
 impl RxFrame for PciRx<'_> {
@@ -178,7 +178,7 @@ pub enum PciTx<'a> {
     /// By one of Intel's.
     E1000e(E1000eTx<'a, MappedRegisters, QUEUE>),
     /// By a virtio device.
-    Virtio(VirtioTx<'a, PciTransport, QUEUE>),
+    Virtio(VirtioTx<'a, OwnRegisters<PciTransport>, QUEUE>),
 }
 
 impl TxFrame for PciTx<'_> {

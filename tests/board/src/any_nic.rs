@@ -29,6 +29,14 @@ impl<V: RxFrame, G: RxFrame, S: RxFrame> RxFrame for AnyFrame<V, G, S> {
             Self::Serial(frame) => frame.bytes(),
         }
     }
+
+    fn checked(&self) -> Offload {
+        match self {
+            Self::Virtio(frame) => frame.checked(),
+            Self::Gigabit(frame) => frame.checked(),
+            Self::Serial(frame) => frame.checked(),
+        }
+    }
 }
 
 impl<V: TxFrame, G: TxFrame, S: TxFrame> TxFrame for AnyFrame<V, G, S> {

@@ -1,0 +1,465 @@
+//! Several endpoints on one card, a core each: a frame that has come by another endpoint's queue is
+//! handed over.
+//!
+//! A card with several queues has a [`Nic`] for each, such as
+//! [`VirtioPair`](crate::virtio::VirtioPair), which another core polls. Which queue a frame comes
+//! by is the card's to choose. [`Steering`](crate::steering::Steering) makes it the queue of the
+//! endpoint that the frame is for, where the card can tell; this layer sees to the rest: frames to
+//! all, those without IPv4, and those of a card that chooses otherwise. It is a [`Nic`] above that
+//! of a queue. Each endpoint has an [address](address) of its own, by which the layer tells whose a
+//! frame is, and a mailbox, into which other endpoints copy what is for it. What endpoints of one
+//! card send each other goes into mailboxes too, since no switch sends a frame back.
+//!
+//! ```
+//! use aldis_drivers::handover::{HandoverNic, HandoverStorage, address};
+//! use aldis_hal::nic::Mac;
+//! # use aldis_hal::nic::{LinkState, Nic, RxFrame, TxFrame};
+//! # struct Queue;
+//! # impl Nic for Queue {
+//! #     type Rx<'a> = &'static [u8];
+//! #     type Tx<'a> = Sent;
+//! #     fn receive(&mut self) -> Option<&'static [u8]> { None }
+//! #     fn transmit(&mut self, len: usize) -> Option<Sent> { Some(Sent(vec![0; len])) }
+//! #     fn mtu(&self) -> usize { 1500 }
+//! #     fn mac(&self) -> Mac { Mac([2, 0, 0, 0, 0, 9]) }
+//! #     fn link(&self) -> LinkState { LinkState::Up }
+//! # }
+//! # struct Sent(Vec<u8>);
+//! # impl TxFrame for Sent {
+//! #     fn bytes(&mut self) -> &mut [u8] { &mut self.0 }
+//! #     fn send(self) {}
+//! # }
+//! # let queues = [Queue, Queue];
+//!
+//! /// Two endpoints, with room for 32 frames of up to 1514 bytes to each.
+//! static HANDOVER: HandoverStorage<2, 32, 1514> = HandoverStorage::new();
+//!
+//! let [first, second] = queues;
+//! let mut first = HandoverNic::new(first, 0, &HANDOVER).ok_or("no such endpoint")?;
+//! // This one goes to another core.
+//! let mut second = HandoverNic::new(second, 1, &HANDOVER).ok_or("no such endpoint")?;
+//! assert_eq!(second.mac(), address(Mac([2, 0, 0, 0, 0, 9]), 1));
+//!
+//! let mut frame = first.transmit(20).ok_or("busy")?;
+//! frame.bytes()[..6].copy_from_slice(&second.mac().0);
+//! frame.send();
+//! assert_eq!(second.receive().ok_or("nothing came")?.bytes().len(), 20);
+//! # Ok::<(), &str>(())
+//! ```
+//!
+//! # Limits
+//!
+//! The card has to take frames to all of the [addresses](address): virtio-net does, and others are
+//! told of them. An endpoint hands over no sooner than it is polled: a core that computes for long
+//! keeps what has come by its queue. A mailbox that is full, or that another core has locked for
+//! longer than a copy takes, loses the frame, as a wire would ([`HandoverCounters::lost`]). A
+//! [`receive`](Nic::receive) that meets a frame of another's hands it over and returns none.
+
+use core::fmt;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use aldis_hal::Nic;
+use aldis_hal::nic::{LinkState, Mac, Offload, RxFrame, TxFrame};
+use spin::mutex::{SpinMutex, SpinMutexGuard};
+
+/// The most endpoints of a card.
+pub const ENDPOINTS_MAX: usize = 64;
+
+/// Attempts to lock a mailbox: more than a copy of a frame takes.
+const ATTEMPTS: u32 = 10_000;
+
+/// The address of an endpoint of a card: the card's own for the first, and others of local
+/// administration, told apart by six bits of the first byte.
+pub const fn address(card: Mac, endpoint: usize) -> Mac {
+    let Mac([first, b, c, d, e, f]) = card;
+    let local = if endpoint == 0 { 0 } else { 2 };
+    Mac([(first ^ ((endpoint % ENDPOINTS_MAX) << 2) as u8) | local, b, c, d, e, f])
+}
+
+/// A ring of frames.
+struct HandedFrames<const SLOTS: usize, const BYTES: usize> {
+    frames: [[u8; BYTES]; SLOTS],
+    lengths: [u16; SLOTS],
+    checked: [Offload; SLOTS],
+    first: usize,
+    count: usize,
+}
+
+/// The frames that others have for an endpoint.
+struct Mailbox<const SLOTS: usize, const BYTES: usize> {
+    ring: SpinMutex<HandedFrames<SLOTS, BYTES>>,
+    /// Frames in it, so that an empty one is not locked to be looked at.
+    waiting: AtomicU32,
+}
+
+impl<const SLOTS: usize, const BYTES: usize> Mailbox<SLOTS, BYTES> {
+    /// An empty one.
+    const fn new() -> Self {
+        Self {
+            ring: SpinMutex::new(HandedFrames {
+                frames: [[0; BYTES]; SLOTS],
+                lengths: [0; SLOTS],
+                checked: [Offload::empty(); SLOTS],
+                first: 0,
+                count: 0,
+            }),
+            waiting: AtomicU32::new(0),
+        }
+    }
+
+    /// The ring, unless another core keeps it for longer than it should.
+    fn lock(&self) -> Option<SpinMutexGuard<'_, HandedFrames<SLOTS, BYTES>>> {
+        (0..ATTEMPTS).find_map(|_| {
+            let ring = self.ring.try_lock();
+            if ring.is_none() {
+                core::hint::spin_loop();
+            }
+            ring
+        })
+    }
+
+    /// Puts a copy of a frame in. False: there is no room.
+    fn put(&self, frame: &[u8], checked: Offload) -> bool {
+        let Some(mut ring) = self.lock() else { return false };
+        let ring = &mut *ring;
+        if ring.count >= SLOTS {
+            return false;
+        }
+        let slot = (ring.first + ring.count) % SLOTS;
+        let place = ring.frames.get_mut(slot).and_then(|place| place.get_mut(..frame.len()));
+        let (Some(place), Some(len), Some(judged), Ok(bytes)) =
+            (place, ring.lengths.get_mut(slot), ring.checked.get_mut(slot), u16::try_from(frame.len()))
+        else {
+            return false;
+        };
+        place.copy_from_slice(frame);
+        (*len, *judged) = (bytes, checked);
+        ring.count += 1;
+        self.waiting.store(ring.count as u32, Ordering::Release);
+        true
+    }
+
+    /// Takes the first frame out: its length, and what the device has checked.
+    fn take(&self, buffer: &mut [u8; BYTES]) -> Option<(usize, Offload)> {
+        if self.waiting.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut ring = self.lock()?;
+        let slot = ring.first;
+        let (len, checked) = (usize::from(*ring.lengths.get(slot)?), *ring.checked.get(slot)?);
+        let frame = ring.frames.get(slot)?.get(..len)?;
+        buffer.get_mut(..len)?.copy_from_slice(frame);
+        ring.first = (slot + 1) % SLOTS;
+        ring.count = ring.count.saturating_sub(1);
+        self.waiting.store(ring.count as u32, Ordering::Release);
+        Some((len, checked))
+    }
+}
+
+/// Mailboxes of the endpoints of a card, each with room for `SLOTS` frames of up to `BYTES`. All
+/// cores have it.
+pub struct HandoverStorage<const ENDPOINTS: usize, const SLOTS: usize, const BYTES: usize>(
+    [Mailbox<SLOTS, BYTES>; ENDPOINTS],
+);
+
+impl<const ENDPOINTS: usize, const SLOTS: usize, const BYTES: usize>
+    HandoverStorage<ENDPOINTS, SLOTS, BYTES>
+{
+    const IS_SOUND: () = assert!(
+        ENDPOINTS <= ENDPOINTS_MAX && SLOTS > 0 && BYTES <= u16::MAX as usize,
+        "a card has up to 64 endpoints, and a mailbox a slot for a frame of up to 65,535 bytes"
+    );
+
+    /// Empty mailboxes.
+    pub const fn new() -> Self {
+        let () = Self::IS_SOUND;
+        Self([const { Mailbox::new() }; ENDPOINTS])
+    }
+}
+
+impl<const ENDPOINTS: usize, const SLOTS: usize, const BYTES: usize> Default
+    for HandoverStorage<ENDPOINTS, SLOTS, BYTES>
+{
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const ENDPOINTS: usize, const SLOTS: usize, const BYTES: usize> fmt::Debug
+    for HandoverStorage<ENDPOINTS, SLOTS, BYTES>
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let waiting = self.0.iter().map(|mailbox| mailbox.waiting.load(Ordering::Relaxed));
+        f.write_str("HandoverStorage ")?;
+        f.debug_list().entries(waiting).finish()
+    }
+}
+
+/// Counters of an endpoint. Counts wrap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub struct HandoverCounters {
+    /// Frames that came by this endpoint's own queue.
+    pub own: u64,
+    /// Frames that others have handed to it.
+    pub taken: u64,
+    /// Frames that it has handed to others: what came for them by its queue, and what it sent them.
+    pub handed: u64,
+    /// Frames that were lost since a mailbox had no room.
+    pub lost: u64,
+    /// Frames to none of the card's endpoints.
+    pub foreign: u64,
+}
+
+/// An endpoint of a card on the queue that is its own. See the [module](self).
+pub struct HandoverNic<'a, N, const SLOTS: usize, const BYTES: usize> {
+    nic: N,
+    number: usize,
+    /// The card's own address.
+    card: Mac,
+    mailboxes: &'a [Mailbox<SLOTS, BYTES>],
+    /// A frame that was handed over.
+    buffer: [u8; BYTES],
+    /// True after such a frame, so that the queue has its turn.
+    is_queues_turn: bool,
+    counters: HandoverCounters,
+}
+
+impl<'a, N: Nic, const SLOTS: usize, const BYTES: usize> HandoverNic<'a, N, SLOTS, BYTES> {
+    /// The endpoint of this number on its queue, whose address is the card's. Each number is used
+    /// once. `None`: there is no mailbox of this number.
+    pub fn new<const ENDPOINTS: usize>(
+        nic: N,
+        number: usize,
+        storage: &'a HandoverStorage<ENDPOINTS, SLOTS, BYTES>,
+    ) -> Option<Self> {
+        let (card, mailboxes) = (nic.mac(), &storage.0);
+        (number < ENDPOINTS).then_some(Self {
+            nic,
+            number,
+            card,
+            mailboxes,
+            buffer: [0; BYTES],
+            is_queues_turn: false,
+            counters: HandoverCounters::default(),
+        })
+    }
+
+    /// Returns the counters.
+    pub const fn counters(&self) -> &HandoverCounters {
+        &self.counters
+    }
+
+    /// The queue.
+    pub const fn nic(&self) -> &N {
+        &self.nic
+    }
+
+    /// The next frame by the endpoint's own queue, if it is for it.
+    fn by_queue(&mut self) -> Option<N::Rx<'_>> {
+        let Self { nic, number, card, mailboxes, counters, .. } = self;
+        let frame = nic.receive()?;
+        let exchange = Exchange { number: *number, card: *card, mailboxes, counters };
+        let own = exchange.deliver(frame.bytes(), frame.checked());
+        counters.own = counters.own.wrapping_add(u64::from(own));
+        own.then_some(frame)
+    }
+}
+
+/// The endpoints of a card, as one of them sees them.
+struct Exchange<'a, const SLOTS: usize, const BYTES: usize> {
+    number: usize,
+    card: Mac,
+    mailboxes: &'a [Mailbox<SLOTS, BYTES>],
+    counters: &'a mut HandoverCounters,
+}
+
+/// The endpoints that a frame is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Destination {
+    /// That of this number.
+    One(usize),
+    /// All of them.
+    All,
+    /// None on this card.
+    Elsewhere,
+}
+
+impl<const SLOTS: usize, const BYTES: usize> Exchange<'_, SLOTS, BYTES> {
+    /// The destination of a frame, by its first six bytes.
+    fn destination(&self, frame: &[u8]) -> Destination {
+        let Some(&to @ [first, ..]) = frame.first_chunk::<6>() else { return Destination::Elsewhere };
+        let Mac([own, ..]) = self.card;
+        let endpoint = usize::from((first ^ own) >> 2);
+        if first & 1 != 0 {
+            Destination::All
+        } else if endpoint < self.mailboxes.len() && address(self.card, endpoint) == Mac(to) {
+            Destination::One(endpoint)
+        } else {
+            Destination::Elsewhere
+        }
+    }
+
+    /// Copies a frame that has come into the mailboxes of the others that it is for. Returns true
+    /// if it is for this endpoint too.
+    fn deliver(self, frame: &[u8], checked: Offload) -> bool {
+        match self.destination(frame) {
+            Destination::One(endpoint) if endpoint == self.number => true,
+            Destination::One(endpoint) => {
+                self.hand(endpoint..endpoint + 1, frame, checked);
+                false
+            }
+            Destination::All => {
+                let all = 0..self.mailboxes.len();
+                self.hand(all, frame, checked);
+                true
+            }
+            Destination::Elsewhere => {
+                self.counters.foreign = self.counters.foreign.wrapping_add(1);
+                false
+            }
+        }
+    }
+
+    /// Copies a frame into the mailboxes of these endpoints, but for this one.
+    fn hand(self, to: core::ops::Range<usize>, frame: &[u8], checked: Offload) {
+        for endpoint in to.filter(|endpoint| *endpoint != self.number) {
+            let has_room = self.mailboxes.get(endpoint).is_some_and(|mailbox| mailbox.put(frame, checked));
+            let counter = if has_room { &mut self.counters.handed } else { &mut self.counters.lost };
+            *counter = counter.wrapping_add(1);
+        }
+    }
+}
+
+impl<N: Nic, const SLOTS: usize, const BYTES: usize> Nic for HandoverNic<'_, N, SLOTS, BYTES> {
+    type Rx<'a>
+        = HandoverRx<'a, N::Rx<'a>>
+    where
+        Self: 'a;
+    type Tx<'a>
+        = HandoverTx<'a, N::Tx<'a>, SLOTS, BYTES>
+    where
+        Self: 'a;
+
+    fn receive(&mut self) -> Option<Self::Rx<'_>> {
+        let is_queues_turn = core::mem::take(&mut self.is_queues_turn);
+        let mailbox = self.mailboxes.get(self.number).filter(|_| !is_queues_turn);
+        if let Some((len, checked)) = mailbox.and_then(|mailbox| mailbox.take(&mut self.buffer)) {
+            self.is_queues_turn = true;
+            self.counters.taken = self.counters.taken.wrapping_add(1);
+            let bytes = self.buffer.get(..len).unwrap_or_default();
+            return Some(HandoverRx::Handed { bytes, checked });
+        }
+        self.by_queue().map(HandoverRx::Own)
+    }
+
+    fn transmit(&mut self, len: usize) -> Option<Self::Tx<'_>> {
+        let Self { nic, number, card, mailboxes, counters, .. } = self;
+        let offload = nic.offload();
+        let frame = nic.transmit(len.min(BYTES)).filter(|_| len <= BYTES)?;
+        let exchange = Exchange { number: *number, card: *card, mailboxes, counters };
+        Some(HandoverTx { frame, exchange, offload })
+    }
+
+    fn mtu(&self) -> usize {
+        self.nic.mtu().min(BYTES.saturating_sub(aldis_hal::nic::MAC_HEADER_BYTES))
+    }
+
+    fn mac(&self) -> Mac {
+        address(self.card, self.number)
+    }
+
+    fn link(&self) -> LinkState {
+        self.nic.link()
+    }
+
+    fn offload(&self) -> Offload {
+        self.nic.offload()
+    }
+}
+
+impl<N, const SLOTS: usize, const BYTES: usize> fmt::Debug for HandoverNic<'_, N, SLOTS, BYTES> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { number, card, counters, .. } = self;
+        f.debug_struct("HandoverNic")
+            .field("number", number)
+            .field("card", card)
+            .field("counters", counters)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A received frame, where the card has it or where it was copied.
+#[derive(Debug)]
+pub enum HandoverRx<'a, F> {
+    /// By the endpoint's own queue.
+    Own(F),
+    /// From another endpoint.
+    Handed {
+        /// The frame.
+        bytes: &'a [u8],
+        /// Checksums that the device has checked.
+        checked: Offload,
+    },
+}
+
+impl<F: RxFrame> RxFrame for HandoverRx<'_, F> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Own(frame) => frame.bytes(),
+            Self::Handed { bytes, .. } => bytes,
+        }
+    }
+
+    fn checked(&self) -> Offload {
+        match self {
+            Self::Own(frame) => frame.checked(),
+            Self::Handed { checked, .. } => *checked,
+        }
+    }
+}
+
+/// A frame to be filled, which goes out by the endpoint's own queue, or to others of the card.
+pub struct HandoverTx<'a, F, const SLOTS: usize, const BYTES: usize> {
+    frame: F,
+    exchange: Exchange<'a, SLOTS, BYTES>,
+    /// Checksums that were left to the device.
+    offload: Offload,
+}
+
+impl<F: TxFrame, const SLOTS: usize, const BYTES: usize> TxFrame for HandoverTx<'_, F, SLOTS, BYTES> {
+    fn bytes(&mut self) -> &mut [u8] {
+        self.frame.bytes()
+    }
+
+    fn send(self) {
+        let Self { mut frame, exchange, offload } = self;
+        let bytes: &[u8] = frame.bytes();
+        // What the device would have computed nobody needs to check: no wire was in between.
+        let mut checked = Offload::empty();
+        checked.set(Offload::IPV4_RX, offload.contains(Offload::IPV4_TX));
+        checked.set(Offload::UDP_RX, offload.contains(Offload::UDP_TX));
+        match exchange.destination(bytes) {
+            Destination::One(endpoint) if endpoint != exchange.number => {
+                exchange.hand(endpoint..endpoint + 1, bytes, checked);
+            }
+            Destination::All => {
+                let all = 0..exchange.mailboxes.len();
+                exchange.hand(all, bytes, checked);
+                frame.send();
+            }
+            _ => frame.send(),
+        }
+    }
+}
+
+impl<F, const SLOTS: usize, const BYTES: usize> fmt::Debug for HandoverTx<'_, F, SLOTS, BYTES> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HandoverTx").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
