@@ -42,6 +42,14 @@
 //!   IOMMU at those that [`DeviceMemory::translated`] is told.
 //! * Interrupts need no handler: the card masks all of them, and is polled.
 //!
+//! # Two cores on one card
+//!
+//! The 82574L has two pairs of rings. [`E1000eQueues`] hands out each as a
+//! [`Nic`](aldis_hal::Nic) that another core can have. Datagrams over IPv4 come by the queue of the
+//! rank that they are for, by a [`Steering`](crate::steering::Steering): the device hashes the
+//! addresses of IPv4 (and ports of TCP alone, which are left out). Everything else comes by the
+//! first queue, from which [`handover`](crate::handover) brings it to whom it is for.
+//!
 //! # Copies
 //!
 //! None on the way in: a received frame is lent where the device has put it. On the way out a frame
@@ -57,16 +65,18 @@
 //!
 //! # Limits
 //!
-//! A single pair of rings, of a multiple of 8 descriptors up to 4096; frames of up to 9,230 bytes;
-//! memory is [`bytes_needed`]. No checksum offload and no VLAN tags.
+//! Rings of a multiple of 8 descriptors up to 4096; frames of up to 9,230 bytes; memory is
+//! [`bytes_needed`], or [`queues_bytes_needed`]. No checksum offload and no VLAN tags.
 
 mod card;
+mod queues;
 mod registers;
 mod ring;
 #[cfg(test)]
 mod tests;
 
 pub use crate::device_memory::DeviceMemory;
-pub use card::{E1000e, E1000eCounters, E1000eRx, E1000eTx};
+pub use card::{E1000e, E1000eCard, E1000eCounters, E1000eRx, E1000eTx, OwnRegisters};
+pub use queues::{E1000ePair, E1000eQueues, PAIRS, SharedRegisters};
 pub use registers::{CardRegisters, DEVICES, MappedRegisters, find_pci};
-pub use ring::{FRAME_BYTES_MAX, bytes_needed};
+pub use ring::{FRAME_BYTES_MAX, bytes_needed, queues_bytes_needed};

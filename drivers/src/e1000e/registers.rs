@@ -119,6 +119,18 @@ pub(super) mod offset {
     pub(crate) const MULTICAST_WORDS: u32 = 128;
     pub(crate) const ADDRESS_LOW: u32 = 0x5400;
     pub(crate) const ADDRESS_HIGH: u32 = 0x5404;
+    /// Bytes from one address to the next.
+    pub(crate) const ADDRESS_STEP: u32 = 8;
+    /// Bytes from the registers of a ring to those of the second of its kind.
+    pub(crate) const RING_STEP: u32 = 0x100;
+    /// The arbitration between rings to send, of each.
+    pub(crate) const ARBITRATION: [u32; 2] = [0x3840, 0x3940];
+    pub(crate) const RECEIVE_CHECKSUM: u32 = 0x5000;
+    pub(crate) const RECEIVE_FILTER: u32 = 0x5008;
+    pub(crate) const QUEUES: u32 = 0x5818;
+    /// The table of queues, of 128 bytes, and the key of the hash, of 40.
+    pub(crate) const QUEUE_TABLE: u32 = 0x5C00;
+    pub(crate) const HASH_KEY: u32 = 0x5C80;
 }
 
 pub(super) mod bits {
@@ -145,4 +157,15 @@ pub(super) mod bits {
     pub(crate) const COPPER_GAP: u32 = 8 | 8 << 10 | 6 << 20;
     /// Of [`ADDRESS_HIGH`](super::offset::ADDRESS_HIGH): there is an address.
     pub(crate) const ADDRESS_VALID: u32 = 1 << 31;
+    /// Of an [arbitration](super::offset::ARBITRATION): the ring is served.
+    pub(crate) const SERVED: u32 = 1 << 10;
+    /// Of [`RECEIVE_CHECKSUM`](super::offset::RECEIVE_CHECKSUM): none, but the hash.
+    pub(crate) const HASH_NOT_CHECKSUM: u32 = 1 << 13;
+    /// Of [`RECEIVE_FILTER`](super::offset::RECEIVE_FILTER): extended descriptors.
+    pub(crate) const EXTENDED_DESCRIPTORS: u32 = 1 << 15;
+    /// Of [`QUEUES`](super::offset::QUEUES): two of them, by the hash of the addresses of IPv4.
+    pub(crate) const BY_HASH: u32 = 1 << 0;
+    pub(crate) const HASH_IPV4: u32 = 1 << 17;
+    /// Of a byte of the [table](super::offset::QUEUE_TABLE): the second queue.
+    pub(crate) const SECOND_QUEUE: u8 = 1 << 7;
 }

@@ -42,15 +42,20 @@ pub(super) const fn buffer(frame_bytes: usize) -> (usize, u32) {
 /// Bytes of memory that a card with so many descriptors each way needs for frames of up to
 /// `frame_bytes`, wherever the memory begins.
 pub const fn bytes_needed(queue: usize, frame_bytes: usize) -> usize {
-    RING_ALIGN + bytes_of(queue, frame_bytes)
+    RING_ALIGN + bytes_of(2, queue, frame_bytes)
 }
 
-const fn bytes_of(queue: usize, frame_bytes: usize) -> usize {
-    let rings = (2 * queue * DESCRIPTOR_BYTES).next_multiple_of(RING_ALIGN);
-    rings + 2 * queue * buffer(frame_bytes).0
+/// Bytes of memory that a card with two pairs of rings needs, like [`bytes_needed`].
+pub const fn queues_bytes_needed(queue: usize, frame_bytes: usize) -> usize {
+    RING_ALIGN + bytes_of(4, queue, frame_bytes)
 }
 
-/// A legacy descriptor as the device has left it (7.1.4 and 7.2.10.1).
+const fn bytes_of(rings: usize, queue: usize, frame_bytes: usize) -> usize {
+    let descriptors = (rings * queue * DESCRIPTOR_BYTES).next_multiple_of(RING_ALIGN);
+    descriptors + rings * queue * buffer(frame_bytes).0
+}
+
+/// A descriptor as the device has left it (7.1.4, 7.1.5 and 7.2.10.1).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Written {
     pub(super) len: usize,
@@ -66,36 +71,38 @@ pub(super) struct Ring<const QUEUE: usize> {
     pub(super) address: u64,
     frames_address: u64,
     buffer_bytes: usize,
+    /// True if the device writes extended descriptors (7.1.5), which tell more than legacy ones.
+    pub(super) is_extended: bool,
 }
 
 // SAFETY: a ring has its memory to itself, but for the device.
 unsafe impl<const QUEUE: usize> Send for Ring<QUEUE> {}
 
-/// Cuts two rings of the memory: one to receive, one to send.
+/// Cuts rings of the memory: of each pair one to receive, one to send.
 ///
 /// # Errors
 /// [`Cause::TooBig`] for a number of descriptors that the device does not have or frames that it
 /// cannot receive, [`Cause::Full`] if the memory is too short or does not lie as the device wants
 /// it.
-pub(super) fn cut<const QUEUE: usize>(
+pub(super) fn cut<const RINGS: usize, const QUEUE: usize>(
     memory: DeviceMemory,
     frame_bytes: usize,
-) -> Result<[Ring<QUEUE>; 2], Cause> {
+) -> Result<[Ring<QUEUE>; RINGS], Cause> {
     if QUEUE == 0 || !QUEUE.is_multiple_of(DESCRIPTORS_STEP) || QUEUE > DESCRIPTORS_MAX {
         return Err(Cause::TooBig { len: QUEUE as u64, max: DESCRIPTORS_MAX as u64 });
     }
     if !(MAC_HEADER_BYTES..=FRAME_BYTES_MAX).contains(&frame_bytes) {
         return Err(Cause::TooBig { len: frame_bytes as u64, max: FRAME_BYTES_MAX as u64 });
     }
-    let taken = memory.stretch(bytes_of(QUEUE, frame_bytes), RING_ALIGN);
+    let taken = memory.stretch(bytes_of(RINGS, QUEUE, frame_bytes), RING_ALIGN);
     let (start, address) = taken.ok_or(Cause::Full(Resource::DeviceMemory))?;
     let ring_bytes = QUEUE * DESCRIPTOR_BYTES;
-    let frames_at = (2 * ring_bytes).next_multiple_of(RING_ALIGN);
+    let frames_at = (RINGS * ring_bytes).next_multiple_of(RING_ALIGN);
     let (buffer_bytes, _) = buffer(frame_bytes);
-    Ok([0, 1].map(|which| {
+    Ok(core::array::from_fn(|which| {
         let (descriptors_at, frames_at) = (which * ring_bytes, frames_at + which * QUEUE * buffer_bytes);
         Ring {
-            // SAFETY: both lie within the stretch, which has room for two rings and their frames;
+            // SAFETY: both lie within the stretch, which has room for all rings and their frames;
             // `ring_bytes` is a multiple of the descriptors' alignment, as the stretch's start is.
             descriptors: unsafe { start.add(descriptors_at) }.cast(),
             // SAFETY: as above.
@@ -103,6 +110,7 @@ pub(super) fn cut<const QUEUE: usize>(
             address: address + descriptors_at as u64,
             frames_address: address + frames_at as u64,
             buffer_bytes,
+            is_extended: false,
         }
     }))
 }
@@ -144,13 +152,16 @@ impl<const QUEUE: usize> Ring<QUEUE> {
     pub(super) fn written(&self, at: u16) -> Option<Written> {
         // SAFETY: a descriptor of this ring, aligned; any bits are a value of it.
         let [_, words] = unsafe { self.descriptor(at).read_volatile() };
-        let [low, high, _, _, status, errors, _, _] = words.to_le_bytes();
+        let (len, status, errors) = match (self.is_extended, words.to_le_bytes()) {
+            (false, [low, high, _, _, status, errors, _, _]) => ([low, high], status, errors),
+            (true, [status, _, _, errors, low, high, _, _]) => ([low, high], status, errors),
+        };
         if status & DONE == 0 {
             return None;
         }
         // What the device wrote before it said so is read after.
         fence(Ordering::SeqCst);
-        Some(Written { len: u16::from_le_bytes([low, high]).into(), status, errors })
+        Some(Written { len: u16::from_le_bytes(len).into(), status, errors })
     }
 
     /// The bytes of a buffer that the program has.

@@ -16,6 +16,9 @@ use proptest::prelude::*;
 
 use super::registers::{NOTHING, bits, offset};
 use super::*;
+use crate::ethernet::{Framing, Ipv4, Port, Udp};
+use crate::handover;
+use crate::steering::{self, Steering};
 
 const QUEUE: usize = 8;
 const FRAME_BYTES: usize = 1514;
@@ -35,6 +38,8 @@ struct DeviceState {
     is_gone: bool,
     /// False if it has no address of its own.
     has_address: bool,
+    /// True if it has no second queue.
+    is_old: bool,
     resets: u32,
 }
 
@@ -59,14 +64,19 @@ impl FakeDevice {
     /// length, its status and its errors. False if it has none.
     fn deliver_as(&self, frame: &[u8], len: u16, [status, errors]: [u8; 2]) -> bool {
         let mut state = self.0.borrow_mut();
-        let Some((descriptor, buffer)) = state.next(offset::RECEIVE_RING) else { return false };
+        let ring = offset::RECEIVE_RING + state.choose(frame) * offset::RING_STEP;
+        let Some((descriptor, buffer)) = state.next(ring) else { return false };
         let [low, high] = len.to_le_bytes();
+        let is_extended = state.get(offset::RECEIVE_FILTER) & bits::EXTENDED_DESCRIPTORS != 0;
+        let words = match is_extended {
+            true => [status, 0, 0, errors, low, high, 0, 0],
+            false => [low, high, 0, 0, status, errors, 0, 0],
+        };
         // SAFETY: the card has given it the buffer, of 2,048 bytes, and the descriptor.
         unsafe {
             core::ptr::copy_nonoverlapping(frame.as_ptr(), buffer, frame.len().min(2048));
-            let words = u64::from_le_bytes([low, high, 0, 0, status, errors, 0, 0]);
             // Where a buffer is the device need not keep.
-            descriptor.write_volatile([u64::MAX, words]);
+            descriptor.write_volatile([u64::MAX, u64::from_le_bytes(words)]);
         }
         true
     }
@@ -101,9 +111,36 @@ impl DeviceState {
         Some((descriptor, with_exposed_provenance_mut((buffer - MOVED) as usize)))
     }
 
+    /// The queue by which a frame comes, as QEMU's model and the datasheet have it.
+    fn choose(&self, frame: &[u8]) -> u32 {
+        let by_hash = self.get(offset::QUEUES) & 3 == 1
+            && self.get(offset::QUEUES) & bits::HASH_IPV4 != 0
+            && self.get(offset::RECEIVE_CHECKSUM) & bits::HASH_NOT_CHECKSUM != 0
+            && self.get(offset::RECEIVE_FILTER) & bits::EXTENDED_DESCRIPTORS != 0;
+        let Some(addresses) = frame.get(26..34).filter(|_| by_hash && frame[12..14] == [8, 0]) else {
+            return 0;
+        };
+        let bytes = |at: u32, words: u32| -> Vec<u8> {
+            (0..words).flat_map(|word| self.get(at + 4 * word).to_le_bytes()).collect()
+        };
+        let key = bytes(offset::HASH_KEY, 10).try_into().unwrap();
+        let index = steering::hash(&key, addresses) % 128;
+        u32::from(bytes(offset::QUEUE_TABLE, 32)[index as usize] >> 7)
+    }
+
     /// Sends what there is to send.
     fn send(&mut self) {
-        while let Some((descriptor, buffer)) = self.next(offset::TRANSMIT_RING) {
+        self.send_of(offset::TRANSMIT_RING);
+        if self.get(offset::ARBITRATION[1]) & bits::SERVED != 0 {
+            self.send_of(offset::TRANSMIT_RING + offset::RING_STEP);
+        }
+    }
+
+    fn send_of(&mut self, ring: u32) {
+        if self.get(ring + 8) == 0 {
+            return;
+        }
+        while let Some((descriptor, buffer)) = self.next(ring) {
             // SAFETY: the card has filled both, and left them to the device.
             unsafe {
                 let [address, words] = descriptor.read_volatile();
@@ -121,6 +158,7 @@ impl CardRegisters for FakeDevice {
         let state = self.0.borrow();
         match at {
             _ if state.is_gone => NOTHING,
+            offset::QUEUES if state.is_old => 0,
             _ if state.registers.contains_key(&at) => state.get(at),
             offset::ADDRESS_LOW => u32::from_le_bytes([0x52, 0x54, 0, 1]),
             offset::ADDRESS_HIGH if state.has_address => 0x0302 | bits::ADDRESS_VALID,
@@ -138,9 +176,8 @@ impl CardRegisters for FakeDevice {
         if at == offset::CONTROL && value & bits::SET_LINK_UP != 0 {
             state.registers.insert(offset::STATUS, bits::LINK_UP);
         }
-        if at == offset::TRANSMIT_RING + offset::TAIL
-            && state.get(offset::TRANSMIT_CONTROL) & bits::TRANSMIT_ENABLE != 0
-        {
+        let tails = [0, offset::RING_STEP].map(|step| offset::TRANSMIT_RING + step + offset::TAIL);
+        if tails.contains(&at) && state.get(offset::TRANSMIT_CONTROL) & bits::TRANSMIT_ENABLE != 0 {
             state.send();
         }
     }
@@ -303,6 +340,94 @@ fn buffers_are_as_long_as_the_device_is_told() {
         assert_eq!(told, (size, u32::from(size > 0), frame_bytes > 1514), "{frame_bytes}");
         drop(card);
     }
+}
+
+type TestQueues = E1000eQueues<FakeDevice, QUEUE>;
+
+fn queues(device: &FakeDevice, steering: &Steering) -> Result<TestQueues, Cause> {
+    let memory = memory(queues_bytes_needed(QUEUE, FRAME_BYTES));
+    TestQueues::new(device.clone(), memory, FRAME_BYTES, steering)
+}
+
+fn ranks(ranks: core::ops::Range<u32>) -> Steering {
+    Steering::to(&ranks.map(|rank| Udp::of_rank(rank).address).collect::<Vec<Ipv4>>()).unwrap()
+}
+
+/// A datagram from one rank to another.
+fn datagram(from: u32, to: u32) -> Vec<u8> {
+    let framing = Framing::Udp(Udp::of_rank(from));
+    let port = Port { station: framing.station(Mac([2; 6])), offload: aldis_hal::nic::Offload::empty() };
+    let to = Framing::Udp(Udp::of_rank(to)).station(Mac([4; 6]));
+    [&framing.heading(7, to, port, [b"body", &[]])[..], b"body"].concat()
+}
+
+#[test]
+fn a_datagram_comes_by_the_queue_of_its_rank_and_all_else_by_the_first() {
+    let device = FakeDevice::new();
+    let queues = queues(&device, &ranks(6..8)).unwrap();
+    let mut pairs = [0, 1].map(|number| queues.pair(number).unwrap());
+    assert!(queues.pair(0).is_none() && queues.pair(2).is_none());
+    for round in 0..3 * QUEUE as u32 {
+        for (number, pair) in pairs.iter_mut().enumerate() {
+            let frame = datagram(round, 6 + number as u32);
+            assert!(device.deliver(&frame));
+            assert_eq!(pair.receive().map(|frame| frame.bytes().to_vec()), Some(frame));
+        }
+    }
+    for frame in [vec![0x88; 60], datagram(0, 9)] {
+        assert!(device.deliver(&frame));
+        assert!(pairs[1].receive().is_none());
+        assert_eq!(pairs[0].receive().map(|got| got.bytes().to_vec()), Some(frame));
+    }
+    // Damaged frames are told of elsewhere in an extended descriptor.
+    assert!(device.deliver_as(&datagram(0, 7), 52, [GOOD[0], 1]));
+    assert!(pairs[1].receive().is_none());
+    assert_eq!(pairs.map(|pair| pair.counters().bad_frames), [0, 1]);
+}
+
+#[test]
+fn both_pairs_send_and_take_frames_to_their_addresses() {
+    let device = FakeDevice::new();
+    let queues = queues(&device, &ranks(0..2)).unwrap();
+    let mut pairs = [0, 1].map(|number| queues.pair(number).unwrap());
+    for round in 0..3 * QUEUE as u8 {
+        for (number, pair) in (0..).zip(&mut pairs) {
+            let mut token = pair.transmit(60).unwrap();
+            token.bytes().fill(2 * round + number);
+            token.send();
+        }
+        assert_eq!(device.sent(), [vec![2 * round; 60], vec![2 * round + 1; 60]]);
+    }
+    let own = pairs[0].mac();
+    for number in 0..2 {
+        let Mac([a, b, c, d, e, f]) = handover::address(own, number as usize);
+        let told = [offset::ADDRESS_LOW, offset::ADDRESS_HIGH].map(|at| device.read(at + 8 * number));
+        let high = u32::from_le_bytes([e, f, 0, 0]) | bits::ADDRESS_VALID;
+        assert_eq!(told, [u32::from_le_bytes([a, b, c, d]), high]);
+    }
+    drop(pairs);
+    assert_eq!(device.0.borrow().resets, 1);
+    drop(queues);
+    assert_eq!(device.0.borrow().resets, 2);
+}
+
+#[test]
+fn two_queues_are_refused_where_they_are_not() {
+    let device = FakeDevice::new();
+    let three = Err(Cause::TooBig { len: 3, max: 2 });
+    assert_eq!(queues(&device, &ranks(0..3)).map(drop), three);
+    device.change(|state| state.is_old = true);
+    assert_eq!(queues(&device, &ranks(0..2)).map(drop), Err(Cause::Unsupported));
+    let short = memory(queues_bytes_needed(QUEUE, FRAME_BYTES) - 129);
+    let made = TestQueues::new(FakeDevice::new(), short, FRAME_BYTES, &ranks(0..2)).map(drop);
+    assert_eq!(made, Err(Cause::Full(Resource::DeviceMemory)));
+}
+
+#[test]
+fn a_pair_may_go_to_another_core() {
+    const fn goes<T: Send>() {}
+    goes::<E1000ePair<'static, MappedRegisters, QUEUE>>();
+    goes::<&'static E1000eQueues<MappedRegisters, QUEUE>>();
 }
 
 proptest! {

@@ -10,7 +10,7 @@ mod memory;
 use core::mem::ManuallyDrop;
 use std::path::Path;
 
-use aldis_drivers::e1000e::{E1000eRx, E1000eTx, MappedRegisters};
+use aldis_drivers::e1000e::{E1000eRx, E1000eTx, MappedRegisters, OwnRegisters as OwnCardRegisters};
 use aldis_drivers::virtio::{OwnRegisters, PciTransport, VirtioRx, VirtioTx};
 use aldis_hal::nic::{LinkState, Mac, Nic, RxFrame, TxFrame};
 use aldis_sys::vfio::VfioIommu;
@@ -158,7 +158,7 @@ fn found_by(choice: &CardChoice) -> Result<FoundCard, CardError> {
 #[derive(Debug)]
 pub enum PciRx<'a> {
     /// Of one of Intel's.
-    E1000e(E1000eRx<'a, MappedRegisters, QUEUE>),
+    E1000e(E1000eRx<'a, OwnCardRegisters<MappedRegisters>, QUEUE>),
     /// Of a virtio device.
     Virtio(VirtioRx<'a, OwnRegisters<PciTransport>, QUEUE>),
 }
@@ -176,7 +176,7 @@ impl RxFrame for PciRx<'_> {
 #[derive(Debug)]
 pub enum PciTx<'a> {
     /// By one of Intel's.
-    E1000e(E1000eTx<'a, MappedRegisters, QUEUE>),
+    E1000e(E1000eTx<'a, OwnCardRegisters<MappedRegisters>, QUEUE>),
     /// By a virtio device.
     Virtio(VirtioTx<'a, OwnRegisters<PciTransport>, QUEUE>),
 }
