@@ -204,8 +204,10 @@ pub struct HandoverCounters {
     pub own: u64,
     /// Frames that others have handed to it.
     pub taken: u64,
-    /// Frames that it has handed to others: what came for them by its queue, and what it sent them.
+    /// Frames for others that came by its queue, and were handed to them.
     pub handed: u64,
+    /// Frames that it sent to others of the card.
+    pub exchanged: u64,
     /// Frames that were lost since a mailbox had no room.
     pub lost: u64,
     /// Frames to none of the card's endpoints.
@@ -260,7 +262,7 @@ impl<'a, N: Nic, const SLOTS: usize, const BYTES: usize> HandoverNic<'a, N, SLOT
     fn by_queue(&mut self) -> Option<N::Rx<'_>> {
         let Self { nic, number, card, mailboxes, counters, .. } = self;
         let frame = nic.receive()?;
-        let exchange = Exchange { number: *number, card: *card, mailboxes, counters };
+        let mut exchange = Exchange { number: *number, card: *card, mailboxes, counters };
         let own = exchange.deliver(frame.bytes(), frame.checked());
         counters.own = counters.own.wrapping_add(u64::from(own));
         own.then_some(frame)
@@ -303,16 +305,17 @@ impl<const SLOTS: usize, const BYTES: usize> Exchange<'_, SLOTS, BYTES> {
 
     /// Copies a frame that has come into the mailboxes of the others that it is for. Returns true
     /// if it is for this endpoint too.
-    fn deliver(self, frame: &[u8], checked: Offload) -> bool {
+    fn deliver(&mut self, frame: &[u8], checked: Offload) -> bool {
         match self.destination(frame) {
             Destination::One(endpoint) if endpoint == self.number => true,
             Destination::One(endpoint) => {
-                self.hand(endpoint..endpoint + 1, frame, checked);
+                let handed = self.hand(endpoint..endpoint + 1, frame, checked);
+                self.counters.handed = self.counters.handed.wrapping_add(handed);
                 false
             }
             Destination::All => {
-                let all = 0..self.mailboxes.len();
-                self.hand(all, frame, checked);
+                let handed = self.hand(0..self.mailboxes.len(), frame, checked);
+                self.counters.handed = self.counters.handed.wrapping_add(handed);
                 true
             }
             Destination::Elsewhere => {
@@ -322,13 +325,15 @@ impl<const SLOTS: usize, const BYTES: usize> Exchange<'_, SLOTS, BYTES> {
         }
     }
 
-    /// Copies a frame into the mailboxes of these endpoints, but for this one.
-    fn hand(self, to: core::ops::Range<usize>, frame: &[u8], checked: Offload) {
+    /// Copies a frame into the mailboxes of these endpoints, but for this one: into how many.
+    fn hand(&mut self, to: core::ops::Range<usize>, frame: &[u8], checked: Offload) -> u64 {
+        let mut handed = 0;
         for endpoint in to.filter(|endpoint| *endpoint != self.number) {
             let has_room = self.mailboxes.get(endpoint).is_some_and(|mailbox| mailbox.put(frame, checked));
-            let counter = if has_room { &mut self.counters.handed } else { &mut self.counters.lost };
-            *counter = counter.wrapping_add(1);
+            handed += u64::from(has_room);
+            self.counters.lost = self.counters.lost.wrapping_add(u64::from(!has_room));
         }
+        handed
     }
 }
 
@@ -434,22 +439,21 @@ impl<F: TxFrame, const SLOTS: usize, const BYTES: usize> TxFrame for HandoverTx<
     }
 
     fn send(self) {
-        let Self { mut frame, exchange, offload } = self;
+        let Self { mut frame, mut exchange, offload } = self;
         let bytes: &[u8] = frame.bytes();
         // What the device would have computed nobody needs to check: no wire was in between.
         let mut checked = Offload::empty();
         checked.set(Offload::IPV4_RX, offload.contains(Offload::IPV4_TX));
         checked.set(Offload::UDP_RX, offload.contains(Offload::UDP_TX));
-        match exchange.destination(bytes) {
-            Destination::One(endpoint) if endpoint != exchange.number => {
-                exchange.hand(endpoint..endpoint + 1, bytes, checked);
-            }
-            Destination::All => {
-                let all = 0..exchange.mailboxes.len();
-                exchange.hand(all, bytes, checked);
-                frame.send();
-            }
-            _ => frame.send(),
+        let (to, goes_out) = match exchange.destination(bytes) {
+            Destination::One(endpoint) if endpoint != exchange.number => (endpoint..endpoint + 1, false),
+            Destination::All => (0..exchange.mailboxes.len(), true),
+            _ => (0..0, true),
+        };
+        let exchanged = exchange.hand(to, bytes, checked);
+        exchange.counters.exchanged = exchange.counters.exchanged.wrapping_add(exchanged);
+        if goes_out {
+            frame.send();
         }
     }
 }

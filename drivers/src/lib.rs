@@ -18,7 +18,7 @@
 //! | [`bonded`] | a [`Nic`] of two cards, which share the frames, and of which one can fail |
 //! | `authenticated` | with feature `auth`: a [`Nic`] whose frames only ranks with a key can make |
 //! | `virtio` | with feature `virtio`: a [`Nic`] of emulators and hypervisors |
-//! | `handover`, `steering` | with feature `virtio`: endpoints that share a card of several queues |
+//! | `handover`, `steering` | with feature `virtio`: endpoints on queues of one card |
 //! | `ivshmem`, `pci` | with feature `virtio`: their shared memory, and their bus |
 //! | `e1000e` | with feature `e1000e`: a [`Nic`] of Intel's gigabit controllers |
 //! | `memif` | with feature `memif`: a [`Nic`] in memory shared with DPDK or VPP, either end |

@@ -405,7 +405,7 @@ fn both_pairs_send_and_take_frames_to_their_addresses() {
         let high = u32::from_le_bytes([e, f, 0, 0]) | bits::ADDRESS_VALID;
         assert_eq!(told, [u32::from_le_bytes([a, b, c, d]), high]);
     }
-    drop(pairs);
+    let [_, _] = pairs;
     assert_eq!(device.0.borrow().resets, 1);
     drop(queues);
     assert_eq!(device.0.borrow().resets, 2);

@@ -132,6 +132,7 @@ fn frames_to_all_reach_all_and_those_to_nobody_here_none() {
     for at in [1, 0, 2] {
         assert_eq!(received(&mut endpoints[at]).unwrap().0, frame(ALL, 1));
     }
+    assert_eq!((endpoints[1].counters().handed, endpoints[1].counters().exchanged), (2, 0));
     for to in [address(CARD, 3), Mac([0x52, 0x54, 0, 1, 2, 4]), Mac([0x50, 0x54, 0, 1, 2, 3])] {
         come(&queues[0], frame(to, 2));
         assert_eq!(received(&mut endpoints[0]), None);
@@ -174,7 +175,7 @@ fn a_mailbox_that_is_full_loses_what_comes() {
     // Longer than a slot.
     come(&queue, [&to.0[..], &[9; BYTES]].concat());
     assert_eq!(received(&mut first), None);
-    assert_eq!((first.counters().handed, first.counters().lost), (4, 3));
+    assert_eq!((first.counters().exchanged, first.counters().lost), (4, 3));
     let got: Vec<u8> = (0..10).filter_map(|_| received(&mut second).map(|(frame, _)| frame[6])).collect();
     assert_eq!(got, [0, 1, 2, 3]);
     send(&mut first, &frame(to, 7));
@@ -206,12 +207,12 @@ fn cores_hand_over_to_each_other_at_once() {
                     send(&mut endpoint, &bytes);
                     look(&mut endpoint, &mut last);
                 }
-                (endpoint.counters().handed, endpoint.counters().lost)
+                (endpoint.counters().exchanged, endpoint.counters().lost)
             })
         });
         cores.into_iter().map(|core| core.join().unwrap()).collect()
     });
-    assert!(got.iter().all(|(handed, lost)| handed + lost == u64::from(ROUNDS) && *handed > 0), "{got:?}");
+    assert!(got.iter().all(|(sent, lost)| sent + lost == u64::from(ROUNDS) && *sent > 0), "{got:?}");
 }
 
 proptest! {

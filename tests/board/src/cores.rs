@@ -1,30 +1,33 @@
-//! A job of the cores of one board: each is a rank, by rings in the memory that all of them have.
+//! Cores of a board that are ranks: by rings in the memory that all of them have, or by queues of
+//! the board's card, over which they reach other boards too.
 //!
-//! The core that boots lays out the rings, leaves each other core its end of them, and starts it.
-//! All make their endpoints, show each other their cards, and run the program. The others write
-//! what they have to say into memory; the first tells it when all have ended, before its own
-//! verdict.
+//! The core that boots lays out the rings or the queues, leaves each other core its end of them,
+//! and starts it. With rings all make their endpoints and show each other their cards; with queues
+//! they find each other as boards do. The others write what they have to say into memory; the first
+//! tells it when all have ended, before its own verdict.
 
+use core::convert::Infallible;
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 
 use aldis_drivers::Shm;
-use aldis_drivers::e1000e::{E1000e, MappedRegisters};
-use aldis_drivers::serial::SerialNic;
+use aldis_drivers::ethernet::{Ipv4, Udp};
 use aldis_drivers::shm::{Cores, CoresSetup};
+use aldis_drivers::steering::Steering;
 use aldis_hal::{Cause, Cost, Epoch, Instant, Nic, PeerId, Platform};
-use aldis_programs::{Options, give_verdict, refuse, run_to_end};
+use aldis_programs::{Link, Options, give_verdict, refuse, run_to_end};
 use aldis_protocols::Card;
-use heapless::String;
+use heapless::{String, Vec};
 use spin::mutex::SpinMutex;
 
 use crate::any_nic::AnyNic;
 use crate::any_wire::AnyWire;
 use crate::arch::Machine;
-use crate::devices;
+use crate::devices::{self, CardQueue, GigabitQueue};
 use crate::memory::{self, CORES, inbox};
-use crate::rank::{BoardEndpoint, TAKEN, Trouble, assemble};
+use crate::rank::{BoardEndpoint, BoardNic, TAKEN, Trouble, assemble};
+use crate::wire;
 
 /// The cost of a message between two cores, of an emulator that has two.
 const COST: Cost = Cost { overhead_ns: 500, latency_ns: 1_000, per_kib_ns: 1_000 };
@@ -32,21 +35,27 @@ const COST: Cost = Cost { overhead_ns: 500, latency_ns: 1_000, per_kib_ns: 1_000
 /// The time that the cores may take to appear, and beyond the program's own deadline to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Events that a core handles at a time once its program has ended.
+const POLL_EVENTS: u32 = 64;
+
 /// The memory for what another core has to say.
 const SAID_BYTES: usize = 2048;
 
-/// The card of a board, whichever it is.
-type BoardNic<M> = AnyNic<
-    devices::Card,
-    E1000e<MappedRegisters, { memory::QUEUE }>,
-    SerialNic<'static, <M as Machine>::Serial>,
->;
-
-/// The work of another core: its end of the rings, and what the job is.
+/// The work of another core: its way to the others, and what the job is.
 struct CoreTask {
     options: Options,
-    end: Shm<'static>,
-    epoch: Epoch,
+    way: CoreWay,
+}
+
+/// The way of another core to the other ranks.
+#[allow(clippy::large_enum_variant, reason = "there is one a core, in a static")]
+enum CoreWay {
+    /// An end of the rings, of all cores' epoch.
+    Rings(Shm<'static>, Epoch),
+    /// A queue of the card.
+    Card(CardQueue),
+    /// A queue of one of Intel's.
+    Gigabit(GigabitQueue),
 }
 
 /// The outcome of another core.
@@ -95,7 +104,8 @@ pub(crate) fn join<M: Machine>(
     let mut ends = Cores::new(rings, &mut memory::CORE_LANES.take().ok_or(TAKEN)?.0, setup)?;
     let own = ends.next().ok_or(Trouble::Missing("core"))??;
     for ((core, task), end) in (1..).zip(&TASKS[1..]).zip(ends) {
-        *task.lock() = Some(CoreTask { options: Options { rank: core, ..*options }, end: end?, epoch });
+        let options = Options { rank: core, ..*options };
+        *task.lock() = Some(CoreTask { options, way: CoreWay::Rings(end?, epoch) });
         if !machine.start_core(core) {
             return Err(Trouble::NoCore(core));
         }
@@ -103,15 +113,59 @@ pub(crate) fn join<M: Machine>(
     meet(assemble(options, AnyWire::Inboxes(own), clock, epoch)?)
 }
 
+/// The endpoint of the core that boots, on the first queue of the board's card, once all others
+/// have started with theirs and all ranks have been found.
+pub(crate) fn join_by_queues<M: Machine>(
+    options: &Options,
+    machine: &mut M,
+    clock: M::Clock,
+) -> Result<BoardEndpoint<BoardNic<M>, M::Clock>, Trouble> {
+    let (first, cores) = (options.rank, options.cores as usize);
+    let mut addresses = [Ipv4::default(); CORES];
+    for (address, rank) in addresses.iter_mut().zip(first..) {
+        *address = Udp::of_rank(rank).address;
+    }
+    let addresses = addresses.get(..cores).ok_or(Trouble::NoCore(CORES as u32))?;
+    // They follow each other, so that a card tells them apart.
+    let steering = Steering::to(addresses).map_err(|_| Cause::Incompatible)?;
+    let ways: Vec<CoreWay, CORES> = match options.link {
+        Link::E1000e => {
+            devices::gigabit_queues(machine, cores, &steering)?.into_iter().map(CoreWay::Gigabit).collect()
+        }
+        _ => devices::network_queues(machine, cores, &steering)?.into_iter().map(CoreWay::Card).collect(),
+    };
+    let mut ways = (0..options.cores).zip(ways);
+    let (_, own) = ways.next().ok_or(Trouble::NoCore(0))?;
+    for (core, way) in ways {
+        let task = TASKS.get(core as usize).ok_or(Trouble::NoCore(core))?;
+        *task.lock() = Some(CoreTask { options: Options { rank: first + core, ..*options }, way });
+        if !machine.start_core(core) {
+            return Err(Trouble::NoCore(core));
+        }
+    }
+    join_by::<M>(options, own, clock)
+}
+
+/// The endpoint of a core, introduced to all other ranks.
+fn join_by<M: Machine>(
+    options: &Options,
+    way: CoreWay,
+    clock: M::Clock,
+) -> Result<BoardEndpoint<BoardNic<M>, M::Clock>, Trouble> {
+    match way {
+        CoreWay::Rings(end, epoch) => meet(assemble(options, AnyWire::Inboxes(end), clock, epoch)?),
+        CoreWay::Card(queue) => wire::join(options, AnyNic::VirtioQueue(queue), wire::NETWORK, clock),
+        CoreWay::Gigabit(queue) => wire::join(options, AnyNic::GigabitQueue(queue), wire::NETWORK, clock),
+    }
+}
+
 /// The program of every core but the first.
 pub(crate) fn main<M: Machine>(core: u32) -> ! {
     if let Some(report) = REPORTS.get(core as usize) {
         let out = &mut Telling(report);
-        let ended = play::<M>(core, out);
-        if let Err(trouble) = &ended {
-            refuse(trouble, out);
-        }
-        report.lock().is_good = Some(matches!(ended, Ok(true)));
+        let Err(trouble) = play::<M>(core, report);
+        refuse(&trouble, out);
+        report.lock().is_good = Some(false);
     }
     // The first core ends the emulator.
     loop {
@@ -119,15 +173,22 @@ pub(crate) fn main<M: Machine>(core: u32) -> ! {
     }
 }
 
-/// Joins the job and runs its program. Returns true if that was good; what it was has been told.
-fn play<M: Machine>(core: u32, out: &mut Telling) -> Result<bool, Trouble> {
+/// Joins the job, runs its program, and reports what came of it; then it hands over what comes by
+/// its queue for other cores.
+fn play<M: Machine>(core: u32, report: &'static SpinMutex<CoreReport>) -> Result<Infallible, Trouble> {
+    let out = &mut Telling(report);
     let task = TASKS.get(core as usize).and_then(|task| task.lock().take());
-    let CoreTask { options, end, epoch } = task.ok_or(Trouble::Missing("work for this core"))?;
+    let CoreTask { options, way } = task.ok_or(Trouble::Missing("work for this core"))?;
     let clock = M::core_clock(core).ok_or(Trouble::Missing("clock"))?;
-    let wire: AnyWire<BoardNic<M>> = AnyWire::Inboxes(end);
-    let mut endpoint = meet(assemble(&options, wire, clock, epoch)?)?;
+    let mut endpoint = join_by::<M>(&options, way, clock)?;
     let ended = run_to_end(options.program, &mut endpoint, &options.parameters, out);
-    Ok(give_verdict(options.program, ended, out).is_ok())
+    // A report that is full says so.
+    let _ = wire::tell_of_queue(endpoint.transport(), out);
+    let is_good = give_verdict(options.program, ended, out).is_ok();
+    report.lock().is_good = Some(is_good);
+    loop {
+        endpoint.poll(POLL_EVENTS);
+    }
 }
 
 /// Introduces this core and all others to each other.
@@ -163,19 +224,27 @@ fn until<R>(clock: &impl Platform, deadline: Instant, mut ask: impl FnMut() -> O
     }
 }
 
-/// Waits until the other cores of a job have ended, and tells what they have said.
+/// Waits until the other cores of a board have ended, hands over meanwhile what comes by this
+/// core's queue for them, and tells what they have said.
 ///
 /// # Errors
 /// The first of them that was not good, or has not ended.
-pub(crate) fn tell_of_others(
+pub(crate) fn tell_of_others<N: Nic, P: Platform>(
     options: &Options,
-    clock: &impl Platform,
+    endpoint: &mut BoardEndpoint<N, P>,
     out: &mut dyn Write,
 ) -> Result<(), Trouble> {
-    let deadline = clock.now().after(options.parameters.deadline + PATIENCE);
+    let deadline = endpoint.platform().now().after(options.parameters.deadline + PATIENCE);
+    let cores = if options.link == Link::Cores { options.size } else { options.cores };
     let mut failed = None;
-    for (core, report) in (1..options.size).zip(&REPORTS[1..]) {
-        let is_good = until(clock, deadline, || report.lock().is_good);
+    for (core, report) in (1..cores).zip(&REPORTS[1..]) {
+        let is_good = loop {
+            let is_good = report.lock().is_good;
+            if is_good.is_some() || endpoint.platform().now() >= deadline {
+                break is_good;
+            }
+            endpoint.poll(POLL_EVENTS);
+        };
         let report = report.lock();
         let told = |line| writeln!(out, "core {core}: {line}");
         // A console that takes nothing fails with the verdict.

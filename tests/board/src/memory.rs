@@ -9,6 +9,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use aldis_drivers::discovery::Entry;
 use aldis_drivers::ethernet::{EthernetStorage, Framing, Udp};
+#[cfg(not(target_arch = "arm"))]
+use aldis_drivers::handover::HandoverStorage;
 use aldis_drivers::serial::SerialStorage;
 #[cfg(not(target_arch = "arm"))]
 use aldis_drivers::shm::Cores;
@@ -38,12 +40,12 @@ const FRAMES_BYTES: usize = FRAMES * (FRAME_BYTES as usize + 16);
 pub(crate) static LOOPBACK: [Once<[u8; FRAMES_BYTES]>; CORES] =
     [const { Once::new([0; FRAMES_BYTES]) }; CORES];
 
-/// The cards of all ranks.
-pub(crate) static CARDS: Once<[Entry; RANKS]> = Once::new([Entry::EMPTY; RANKS]);
+/// The cards of all ranks, as each core knows them.
+pub(crate) static CARDS: [Once<[Entry; RANKS]>; CORES] = [const { Once::new([Entry::EMPTY; RANKS]) }; CORES];
 
-/// Rings of messages to and from each other rank: most of an image's RAM.
-pub(crate) static RINGS: Once<EthernetStorage<{ RANKS - 1 }, WINDOW, MESSAGE_BYTES>> =
-    Once::new(EthernetStorage::new());
+/// Rings of messages to and from each other rank, of each core: most of an image's RAM.
+type CoreRings = EthernetStorage<{ RANKS - 1 }, WINDOW, MESSAGE_BYTES>;
+pub(crate) static RINGS: [Once<CoreRings>; CORES] = [const { Once::new(EthernetStorage::new()) }; CORES];
 
 /// Bytes of the longest frame, in UDP, which has the longest headers, and with a tag.
 pub(crate) const FRAME: usize =
@@ -52,11 +54,23 @@ pub(crate) const FRAME: usize =
 /// Descriptors of a network card each way: as many frames as two peers have in flight.
 pub(crate) const QUEUE: usize = 64;
 
-/// Bytes for queues and frames of either network card.
+/// Bytes for queues and frames of either network card, of all cores.
 const CARD_BYTES: usize = {
-    let [one, other] = [virtio::bytes_needed(QUEUE, FRAME), e1000e::bytes_needed(QUEUE, FRAME)];
+    let [one, other] = if CORES == 1 {
+        [virtio::bytes_needed(QUEUE, FRAME), e1000e::bytes_needed(QUEUE, FRAME)]
+    } else {
+        let virtio = virtio::queues_bytes_needed(CORES, QUEUE, FRAME);
+        [virtio, e1000e::queues_bytes_needed(QUEUE, FRAME)]
+    };
     if one > other { one } else { other }
 };
+
+/// Frames that can wait for a core in the hands of others: two windows.
+pub(crate) const HANDED: usize = 2 * WINDOW;
+
+/// Frames that cores with one card have for each other.
+#[cfg(not(target_arch = "arm"))]
+pub(crate) static HANDOVER: HandoverStorage<CORES, HANDED, FRAME> = HandoverStorage::new();
 
 /// Queues and frames of a network card.
 pub(crate) static CARD: Once<[u8; CARD_BYTES]> = Once::new([0; CARD_BYTES]);

@@ -91,6 +91,10 @@ fn play<M: Machine>(machine: &mut M) -> Result<Result<(), ProgramFailure>, Troub
     let options = Options::parse(line).map_err(Trouble::Options)?;
     let mut clock = machine.clock().ok_or(Trouble::Missing("clock"))?;
     let mut endpoint = match options.link {
+        #[cfg(not(target_arch = "arm"))]
+        Link::VirtioNet | Link::E1000e if options.cores > 1 => {
+            cores::join_by_queues(&options, machine, clock)?
+        }
         Link::Loopback => {
             let epoch = Epoch::from_entropy(clock.entropy());
             assemble(&options, AnyWire::Vacant, clock, epoch)?
@@ -114,7 +118,7 @@ fn play<M: Machine>(machine: &mut M) -> Result<Result<(), ProgramFailure>, Troub
         Link::Cores => cores::join(&options, machine, clock)?,
         Link::Nic => return Err(Trouble::Missing("network card of its own")),
     };
-    job(&options, &mut endpoint)
+    job::<M>(&options, &mut endpoint)
 }
 
 /// The error of a rank that wants more memory than there is.
@@ -126,11 +130,28 @@ const fn mac(rank: u32) -> Mac {
     Mac([0x02, 0xA1, 0xD1, 0, high, low])
 }
 
+/// The card of a board, whichever it is.
+pub(crate) type BoardNic<M> = AnyNic<
+    devices::Card,
+    devices::GigabitCard,
+    SerialNic<'static, <M as Machine>::Serial>,
+    devices::CardQueue,
+    devices::GigabitQueue,
+>;
+
 /// The ways of a board's messages: to itself, and to others.
 pub(crate) type Wire<N> = Composite<Loopback<'static>, AnyWire<N>>;
 
 /// The endpoint of a board.
 pub(crate) type BoardEndpoint<N, P> = Endpoint<'static, Wire<N>, P>;
+
+/// The core of its board that a rank is.
+pub(crate) const fn core_of(options: &Options) -> usize {
+    match options.link {
+        Link::Cores => options.rank as usize,
+        _ => (options.rank % options.cores) as usize,
+    }
+}
 
 /// An endpoint that knows itself alone. The console tells its epoch, by which others know this life
 /// of the board from others; of several cores, by that of the first.
@@ -140,7 +161,7 @@ pub(crate) fn assemble<N: Nic, P: Platform>(
     clock: P,
     epoch: Epoch,
 ) -> Result<BoardEndpoint<N, P>, Trouble> {
-    let core = if options.link == Link::Cores { options.rank as usize } else { 0 };
+    let core = core_of(options);
     let frames = memory::LOOPBACK.get(core).and_then(memory::Once::take).ok_or(TAKEN)?;
     let memory = memory::STORAGE.get(core).and_then(|storage| storage.take()).ok_or(TAKEN)?;
     let me = PeerId(options.rank);
@@ -154,16 +175,18 @@ pub(crate) fn assemble<N: Nic, P: Platform>(
 
 /// The program, which tells its own verdict, after those of the board's other cores. The outer
 /// error has not been told yet, the inner one has.
-fn job<N: Nic, P: Platform>(
+fn job<M: Machine>(
     options: &Options,
-    endpoint: &mut BoardEndpoint<N, P>,
+    endpoint: &mut BoardEndpoint<BoardNic<M>, M::Clock>,
 ) -> Result<Result<(), ProgramFailure>, Trouble> {
     let (program, out) = (options.program, &mut arch::console());
     let ended = run_to_end(program, endpoint, &options.parameters, out);
-    let ended = wire::tell(endpoint.transport(), out).map_err(Into::into).and(ended);
+    let told =
+        wire::tell(endpoint.transport(), out).and_then(|()| wire::tell_of_queue(endpoint.transport(), out));
+    let ended = told.map_err(Into::into).and(ended);
     #[cfg(not(target_arch = "arm"))]
-    if options.link == Link::Cores {
-        let others = cores::tell_of_others(options, endpoint.platform(), out);
+    if options.link == Link::Cores || options.cores > 1 {
+        let others = cores::tell_of_others(options, endpoint, out);
         if ended.is_ok() {
             others?;
         }

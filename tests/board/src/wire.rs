@@ -7,15 +7,18 @@ use core::time::Duration;
 use aldis_drivers::authenticated::{AuthKey, AuthenticatedNic};
 use aldis_drivers::discovery::{Discovery, DiscoverySetup};
 use aldis_drivers::ethernet::{Config, Ethernet, Framing, Udp};
+use aldis_drivers::handover::HandoverCounters;
 use aldis_drivers::serial;
 use aldis_hal::{Cause, Cost, Epoch, Nic, PeerId, Platform};
 use aldis_programs::{Framing as Named, Options};
 use aldis_protocols::card::CARD_BYTES_MAX;
 use aldis_protocols::{Card, reliable};
 
+use crate::any_nic::AnyNic;
 use crate::any_wire::{AnyWire, FoundNic};
+use crate::devices::{CardQueue, GigabitQueue};
 use crate::memory;
-use crate::rank::{BoardEndpoint, TAKEN, Trouble, Wire, assemble};
+use crate::rank::{BoardEndpoint, TAKEN, Trouble, Wire, assemble, core_of};
 
 /// The cost of messages, by which protocols are selected, and how soon a frame is missed.
 pub(crate) struct Pace {
@@ -46,7 +49,8 @@ pub(crate) fn join<N: Nic, P: Platform>(
     let (job, rank, size) = (options.job, options.rank, options.size);
     let deadline_ns = SEARCH.as_nanos() as u64;
     let setup = DiscoverySetup { job, rank, size, epoch, deadline_ns, ..DiscoverySetup::DEFAULT };
-    let entries = memory::CARDS.take().ok_or(TAKEN)?;
+    let core = core_of(options);
+    let entries = memory::CARDS.get(core).and_then(memory::Once::take).ok_or(TAKEN)?;
     let too_many = Cause::TooBig { len: size.into(), max: entries.len() as u64 };
     let entries = entries.get_mut(..size as usize).ok_or(too_many)?;
     let framing = match options.framing {
@@ -55,7 +59,7 @@ pub(crate) fn join<N: Nic, P: Platform>(
     };
     let nic = AuthenticatedNic::new(nic, options.key.map(AuthKey::new));
     let discovery = Discovery::new(nic, setup, entries)?.framed(framing)?;
-    let rings = memory::RINGS.take().ok_or(TAKEN)?.memory();
+    let rings = memory::RINGS.get(core).and_then(memory::Once::take).ok_or(TAKEN)?.memory();
     let config = Config { link: pace.link, framing, ..Config::new(me, epoch, job, pace.cost) };
     let ethernet = Ethernet::new(discovery, rings, config)?;
     let mut endpoint = assemble(options, AnyWire::Frames(ethernet), clock, epoch)?;
@@ -91,6 +95,27 @@ fn find_the_others<N: Nic, P: Platform>(endpoint: &mut BoardEndpoint<N, P>) -> R
 /// The card on which the ranks find each other.
 fn nic_of<N: Nic, P: Platform>(endpoint: &mut BoardEndpoint<N, P>) -> Result<&mut FoundNic<N>, Cause> {
     Ok(endpoint.transport_mut().second_mut().frames_mut()?.nic_mut())
+}
+
+/// Writes by which queues the frames of a core have come, if it shares a card with others.
+pub(crate) fn tell_of_queue<V: Nic, G: Nic, S: Nic>(
+    wire: &Wire<AnyNic<V, G, S, CardQueue, GigabitQueue>>,
+    out: &mut dyn fmt::Write,
+) -> fmt::Result {
+    let Ok(frames) = wire.second().frames() else { return Ok(()) };
+    let HandoverCounters { own, handed, exchanged, lost, .. } = match frames.nic().nic().nic() {
+        AnyNic::VirtioQueue(queue) => queue.counters(),
+        AnyNic::GigabitQueue(queue) => queue.counters(),
+        _ => return Ok(()),
+    };
+    // Those by which ranks find each other are handed over in any case.
+    let whose = match (own, handed) {
+        (0, 0) => "no frames",
+        _ if own / 4 > *handed => "frames of this core alone",
+        _ => "frames of several cores",
+    };
+    writeln!(out, "queue: {whose}")?;
+    writeln!(out, "info: {own} frames, {handed} for other cores, {exchanged} to them, {lost} lost")
 }
 
 /// Writes what a transport over frames has counted: the first thing to look at when messages are

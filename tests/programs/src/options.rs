@@ -88,6 +88,8 @@ pub struct Options {
     pub rank: u32,
     /// Ranks of the job.
     pub size: u32,
+    /// Ranks of its board, the first of which it is: cores, each with a queue of the card's.
+    pub cores: u32,
     /// The program that it runs.
     pub program: Program,
     /// The link that joins it to the others.
@@ -107,6 +109,7 @@ impl Options {
     pub const DEFAULT: Self = Self {
         rank: 0,
         size: 1,
+        cores: 1,
         program: Program::Collectives,
         link: Link::Loopback,
         framing: Framing::Ethernet,
@@ -115,10 +118,11 @@ impl Options {
         parameters: Parameters { count: None, deadline: Duration::from_secs(20) },
     };
 
-    /// Reads a command line: words of `aldis.rank=`, `aldis.size=`, `aldis.program=`,
-    /// `aldis.link=`, `aldis.framing=`, `aldis.job=` (hexadecimal), `aldis.key=` (32 hexadecimal
-    /// digits), `aldis.deadline_ms=` and `aldis.count=`, in any order. What is not named is as in
-    /// [`DEFAULT`](Self::DEFAULT); of a key that is named twice the last value counts.
+    /// Reads a command line: words of `aldis.rank=`, `aldis.size=`, `aldis.cores=`,
+    /// `aldis.program=`, `aldis.link=`, `aldis.framing=`, `aldis.job=` (hexadecimal), `aldis.key=`
+    /// (32 hexadecimal digits), `aldis.deadline_ms=` and `aldis.count=`, in any order. What is not
+    /// named is as in [`DEFAULT`](Self::DEFAULT); of a key that is named twice the last value
+    /// counts.
     ///
     /// ```
     /// use aldis_programs::{Options, Program};
@@ -142,8 +146,16 @@ impl Options {
             Self { rank, size, .. } if rank >= size => Err(OptionError::Rank { rank, size }),
             Self { size: 2.., link: Link::Loopback, .. } => Err(OptionError::Alone),
             Self { rank: 1.., link: Link::Cores, .. } => Err(OptionError::Core),
+            Self { cores: 0 | 2.., .. } if !options.has_queues() => Err(OptionError::Cores),
             _ => Ok(options),
         }
+    }
+
+    /// Returns true if the board can be so many ranks.
+    fn has_queues(&self) -> bool {
+        let &Self { rank, size, cores, link, .. } = self;
+        let has_card = matches!(link, Link::VirtioNet | Link::E1000e);
+        has_card && cores > 0 && rank.is_multiple_of(cores) && cores <= size - rank
     }
 
     fn set<'l>(&mut self, key: &'l str, value: &'l str) -> Result<(), OptionError<'l>> {
@@ -152,6 +164,7 @@ impl Options {
         match key {
             "aldis.rank" => self.rank = number()?,
             "aldis.size" => self.size = number()?,
+            "aldis.cores" => self.cores = number()?,
             "aldis.program" => {
                 self.program = Program::named(value).ok_or(bad(Expected::OneOf(Program::NAMES)))?;
             }
@@ -180,9 +193,10 @@ fn key_of(digits: &str) -> Option<[u8; 16]> {
 }
 
 /// The keys of a command line.
-const KEYS: [&str; 9] = [
+const KEYS: [&str; 10] = [
     "aldis.rank",
     "aldis.size",
+    "aldis.cores",
     "aldis.program",
     "aldis.link",
     "aldis.framing",
@@ -220,6 +234,9 @@ pub enum OptionError<'l> {
     Alone,
     /// A board that is all ranks of its job, and is told to be another than the first.
     Core,
+    /// A board of several cores whose card has no queues for them, or whose ranks are not in the
+    /// job.
+    Cores,
 }
 
 /// The values that a key can have.
@@ -266,6 +283,9 @@ impl fmt::Display for OptionError<'_> {
                 }
             }
             Self::Rank { rank, size } => write!(f, "aldis.rank={rank} is outside 0..{size} (aldis.size)"),
+            Self::Cores => f.write_str(
+                "with aldis.cores=N, aldis.link is virtio-net or e1000e, and aldis.rank a multiple of N of which N are in the job",
+            ),
             Self::Core => f.write_str("with aldis.link=cores a board is all ranks: leave aldis.rank out"),
             Self::Alone => f.write_str("several ranks need an aldis.link other than loopback"),
         }
@@ -284,11 +304,12 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        let line = " aldis.rank=2\taldis.size=3 aldis.program=flood aldis.link=virtio-net aldis.framing=udp \
+        let line = " aldis.rank=2\taldis.size=4 aldis.cores=2 aldis.program=flood aldis.link=virtio-net aldis.framing=udp \
                     aldis.job=A1d15 aldis.key=000102030405060708090a0b0c0d0E0F aldis.deadline_ms=1500 aldis.count=7\n";
         let expected = Options {
             rank: 2,
-            size: 3,
+            size: 4,
+            cores: 2,
             program: Program::Flood,
             link: Link::VirtioNet,
             framing: Framing::Udp,
@@ -326,6 +347,16 @@ mod tests {
             ("aldis.rank=2 aldis.size=2 aldis.link=serial", "aldis.rank=2 is outside 0..2 (aldis.size)"),
             ("aldis.size=2", "several ranks need an aldis.link"),
             ("aldis.rank=1 aldis.size=2 aldis.link=cores", "with aldis.link=cores a board is all ranks"),
+            (
+                "aldis.rank=2 aldis.size=3 aldis.cores=2 aldis.link=e1000e",
+                "with aldis.cores=N, aldis.link is",
+            ),
+            (
+                "aldis.rank=1 aldis.size=4 aldis.cores=2 aldis.link=e1000e",
+                "with aldis.cores=N, aldis.link is",
+            ),
+            ("aldis.size=4 aldis.cores=2 aldis.link=serial", "with aldis.cores=N, aldis.link is"),
+            ("aldis.size=4 aldis.cores=0 aldis.link=e1000e", "with aldis.cores=N, aldis.link is"),
         ] {
             let error = Options::parse(line).unwrap_err().to_string();
             assert!(error.starts_with(told), "{line}: {error}");

@@ -163,7 +163,7 @@ impl Snapshot {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let (head, command, expected) = parts(&text)?;
         let job = match CheckLine::try_parse_from(command.split_whitespace())? {
-            CheckLine::Run(run) => run.job(),
+            CheckLine::Run(run) => run.job()?,
             CheckLine::Mixed(mixed) => mixed.job()?,
         };
         Ok(Self { name, path: path.into(), head: head.into(), job, expected: expected.into() })
@@ -221,7 +221,7 @@ fn normalised(report: &JobReport) -> String {
     let lines = |rank: &Rank| {
         let label = rank.label();
         let is_said =
-            |line: &&String| !line.is_empty() && !ASIDES.iter().any(|aside| line.starts_with(aside));
+            |line: &&String| !line.is_empty() && !ASIDES.iter().any(|aside| of_core(line).starts_with(aside));
         let banner = |line: &&String| rank.arch.has_banner() && !line.starts_with(super::rank::EPOCH);
         let kept = rank.lines.iter().skip_while(banner).filter(is_said);
         kept.map(|line| format!("{label} {}\n", without_times(line))).collect::<String>()
@@ -239,6 +239,12 @@ fn normalised(report: &JobReport) -> String {
         }
     }
     text
+}
+
+/// The part of a line that another core than a board's first has said, or all of it.
+fn of_core(line: &str) -> &str {
+    let said = line.strip_prefix("core ").and_then(|rest| rest.split_once(": "));
+    said.map_or(line, |(_, said)| said)
 }
 
 /// The line with `#` for every number that a unit of time follows.
@@ -265,6 +271,12 @@ mod tests {
             "8 B to rank 1: mean # ns, best # ns"
         );
         assert_eq!(without_times("verdict: OK heat steps=3"), "verdict: OK heat steps=3");
+    }
+
+    #[test]
+    fn asides_of_other_cores_are_asides() {
+        assert_eq!(of_core("core 1: info: 7 frames"), "info: 7 frames");
+        assert_eq!(of_core("corelation: info: 7"), "corelation: info: 7");
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub enum QemuCommand {
 impl QemuCommand {
     pub(crate) fn run(self) -> Result<()> {
         match self {
-            Self::Run(run) => run.job().show(run.options.json),
+            Self::Run(run) => run.job()?.show(run.options.json),
             Self::Mixed(mixed) => mixed.job()?.show(mixed.options.json),
             Self::Demo(demo) => demo.run(),
             Self::Check(check) => check.run(),
@@ -45,6 +45,9 @@ pub struct QemuRun {
     /// Ranks of the job
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
     ranks: u32,
+    /// Ranks that are cores of one board, each with a queue of the board's card
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4))]
+    cores: u32,
     #[command(flatten)]
     options: Options,
 }
@@ -65,6 +68,8 @@ Examples:
       two boards with gigabit controllers of Intel's
   cargo xtask qemu run --arch riscv64 --ranks 4 --link cores --program heat
       one board, each of whose four cores is a rank
+  cargo xtask qemu run --arch x86_64 --ranks 4 --cores 2 --link e1000e --framing udp --program heat
+      two boards of two cores, each of which is a rank on a queue of its own of the board's card
   cargo xtask qemu run --arch cortex-m --link serial --program pingpong --count 10
       two microcontrollers on a serial line
 
@@ -99,11 +104,16 @@ Examples:
   cargo xtask qemu mixed --host 1 --guest x86_64=2 --guest aarch64=1 --program collectives --loss 3";
 
 impl QemuRun {
-    pub(super) fn job(&self) -> Job {
-        if self.options.link == EmulatorLink::Cores {
-            return Job { cores: self.ranks as usize, ..self.options.job(vec![self.arch], "run") };
+    pub(super) fn job(&self) -> Result<Job> {
+        let (ranks, cores) = match self.options.link {
+            EmulatorLink::Cores => (1, self.ranks),
+            _ => (self.ranks / self.cores, self.cores),
+        };
+        if ranks * cores != self.ranks {
+            bail!("{} ranks are no whole number of boards with {cores} cores", self.ranks);
         }
-        self.options.job(vec![self.arch; self.ranks as usize], "run")
+        let boards = vec![self.arch; ranks as usize];
+        Ok(Job { cores: cores as usize, ..self.options.job(boards, "run") })
     }
 }
 

@@ -68,6 +68,11 @@ impl Job {
         if let Some(why) = self.members.iter().find_map(|arch| arch.refuses(self.link)) {
             bail!("{why}");
         }
+        if self.cores > 1
+            && let Some(why) = self.members.iter().find_map(|arch| arch.refuses_cores(self.link))
+        {
+            bail!("{why}");
+        }
         let everybody: Vec<Arch> = self.members.iter().copied().chain([Arch::Host]).collect();
         eprintln!("building what the ranks run");
         let programs = QemuPrograms::build(&everybody)?;
@@ -106,12 +111,12 @@ impl Job {
         let mut switch = self.switch(programs, &folder)?;
         let (sender, events) = mpsc::channel();
         let mut children = Vec::new();
-        for (rank, arch) in self.members.iter().enumerate() {
-            let words = self.words(rank, *arch);
+        for (member, arch) in self.members.iter().enumerate() {
+            let words = self.words(member * self.cores, *arch);
             let program = programs.of(*arch);
             let place = RankPlace {
                 folder: folder.path(),
-                rank,
+                rank: member,
                 link: self.link,
                 cores: self.cores,
                 words: &words,
@@ -124,7 +129,7 @@ impl Job {
                     (Arch::CortexM, 1) => Box::new(Decoded::of_image(program, stream)?),
                     _ => stream,
                 };
-                listen(rank, stream, sender.clone());
+                listen(member, stream, sender.clone());
             }
             children.push(child);
         }
@@ -159,6 +164,9 @@ impl Job {
         );
         if let Some(key) = &self.key {
             words.push_str(&format!(" aldis.key={key}"));
+        }
+        if self.cores > 1 && self.link != EmulatorLink::Cores {
+            words.push_str(&format!(" aldis.cores={}", self.cores));
         }
         if let Some(count) = self.count {
             words.push_str(&format!(" aldis.count={count}"));
@@ -197,8 +205,12 @@ impl Job {
     /// Reads the ranks' output until all have ended, one has failed and the others have had their
     /// say, or time is up.
     fn watch(&self, children: &mut [Child], events: &Receiver<RankEvent>, start: Instant) -> Vec<Rank> {
-        let mut ranks: Vec<Rank> =
-            self.members.iter().enumerate().map(|(number, arch)| Rank::new(number, *arch)).collect();
+        let mut ranks: Vec<Rank> = self
+            .members
+            .iter()
+            .enumerate()
+            .map(|(member, arch)| Rank::new(member * self.cores, *arch))
+            .collect();
         let mut streams = vec![2_u8; ranks.len()];
         let mut until = start + self.deadline;
         // Once no child is left that could print something, this ends too.

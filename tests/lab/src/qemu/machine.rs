@@ -119,6 +119,19 @@ impl Arch {
         }
     }
 
+    /// The reason why the cores of such a board cannot be ranks of their own on such a link, if
+    /// they cannot.
+    pub(super) const fn refuses_cores(self, link: EmulatorLink) -> Option<&'static str> {
+        match (self, link) {
+            (_, EmulatorLink::Cores) => None,
+            (Self::X86_64 | Self::Aarch64 | Self::Riscv64, EmulatorLink::E1000e) => None,
+            (Self::X86_64 | Self::Aarch64 | Self::Riscv64, _) => {
+                Some("a card with a queue for each core is Intel's 82574L: --link e1000e")
+            }
+            _ => Some("only boards in Rust, and no microcontroller, have several cores"),
+        }
+    }
+
     /// The code with which a good run ends. The PC's debug exit gives 2 x + 1 for x, so that zero,
     /// which a triple fault gives, is never good.
     pub(super) const fn good_code(self) -> i32 {
@@ -137,7 +150,7 @@ pub(super) struct RankPlace<'a> {
     pub(super) folder: &'a Path,
     pub(super) rank: usize,
     pub(super) link: EmulatorLink,
-    /// The cores of the machine that are ranks.
+    /// The cores of the machine that are ranks, of which `rank` counts the machines.
     pub(super) cores: usize,
     /// The rank's own command line.
     pub(super) words: &'a str,
