@@ -5,6 +5,7 @@ use aldis_hal::Nic;
 use aldis_hal::nic::{LinkState, Mac, Offload, RxFrame, TxFrame};
 
 /// A network card of any kind that there are drivers for.
+#[cfg_attr(target_arch = "arm", expect(dead_code, reason = "a microcontroller has one core"))]
 pub(crate) enum AnyNic<V, G, S, W, H> {
     /// A virtio network card.
     Virtio(V),

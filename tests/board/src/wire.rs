@@ -111,7 +111,8 @@ pub(crate) fn tell_of_queue<V: Nic, G: Nic, S: Nic>(
     // Those by which ranks find each other are handed over in any case.
     let whose = match (own, handed) {
         (0, 0) => "no frames",
-        _ if own / 4 > *handed => "frames of this core alone",
+        (_, 0) => "frames of this core alone",
+        _ if own / 4 > *handed => "frames of this core, but for a few",
         _ => "frames of several cores",
     };
     writeln!(out, "queue: {whose}")?;

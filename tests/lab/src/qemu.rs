@@ -6,6 +6,7 @@
 //! microcontroller logs, `rank` is what is known of one rank, `report` judges and tells,
 //! `check` compares jobs with what they should say.
 
+mod bridge;
 mod check;
 mod cli;
 mod defmt;

@@ -16,9 +16,10 @@ use aldis_shell::workspace::{self, Workspace};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser};
 
+use super::bridge;
 use super::cli::{Mixed, QemuRun};
 use super::job::Job;
-use super::machine::Arch;
+use super::machine::{self, Arch};
 use super::programs::{self, QemuPrograms};
 use super::rank::Rank;
 use super::report::JobReport;
@@ -171,7 +172,8 @@ impl Snapshot {
 
     /// The emulator or compiler of a rank, if it is not installed here.
     fn missing(&self) -> Option<Outcome> {
-        self.job.members.iter().find_map(|arch| arch.missing())
+        let on_taps = machine::is_on_taps(self.job.link, self.job.cores);
+        self.job.members.iter().find_map(|arch| arch.missing()).or_else(|| on_taps.then(bridge::missing)?)
     }
 
     fn compare(&self, programs: &QemuPrograms, bless: bool) -> Result<()> {
@@ -213,8 +215,8 @@ fn transcript(report: &JobReport) -> String {
 
 /// The beginnings of a line that is not part of what a program says: counts, logs, and what an
 /// emulator says of itself.
-const ASIDES: [&str; 8] =
-    ["frames: ", "qemu-system-", "log: ", "trace: ", "debug: ", "info: ", "warn: ", "error: "];
+const ASIDES: [&str; 9] =
+    ["frames: ", "qemu-system-", "libbpf: ", "log: ", "trace: ", "debug: ", "info: ", "warn: ", "error: "];
 
 /// Returns what the ranks said, rank by rank, without what differs from run to run.
 fn normalised(report: &JobReport) -> String {

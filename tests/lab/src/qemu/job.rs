@@ -11,6 +11,7 @@ use aldis_shell::children::{Child, Folder, lines_of};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use super::bridge::Bridge;
 use super::cli::{EmulatorLink, FramePercentages, Framing};
 use super::defmt::Decoded;
 use super::machine::{self, Arch, RankPlace};
@@ -73,6 +74,11 @@ impl Job {
         {
             bail!("{why}");
         }
+        if machine::is_on_taps(self.link, self.cores)
+            && !(self.wire.faults.are_none() && self.wire.pcap.is_none())
+        {
+            bail!("cards of several queues are on TAPs, not on the switch that makes faults and captures");
+        }
         let everybody: Vec<Arch> = self.members.iter().copied().chain([Arch::Host]).collect();
         eprintln!("building what the ranks run");
         let programs = QemuPrograms::build(&everybody)?;
@@ -109,6 +115,8 @@ impl Job {
         let folder = Folder::new()?;
         let start = Instant::now();
         let mut switch = self.switch(programs, &folder)?;
+        let on_taps = machine::is_on_taps(self.link, self.cores);
+        let bridge = on_taps.then(|| Bridge::start(self.members.len())).transpose()?;
         let (sender, events) = mpsc::channel();
         let mut children = Vec::new();
         for (member, arch) in self.members.iter().enumerate() {
@@ -122,7 +130,12 @@ impl Job {
                 words: &words,
                 program,
             };
-            let mut child = Child::start(&machine::command(*arch, &place))?;
+            let command = machine::command(*arch, &place);
+            let command = match &bridge {
+                Some(bridge) => bridge.command(&command),
+                None => command,
+            };
+            let mut child = Child::start(&command)?;
             for (number, stream) in child.streams().enumerate() {
                 // The emulator's errors, among which a microcontroller's image logs.
                 let stream = match (*arch, number) {
@@ -176,7 +189,8 @@ impl Job {
 
     /// Starts the switch, where the link has one, and waits until it is ready.
     fn switch(&self, programs: &QemuPrograms, folder: &Folder) -> Result<Option<Switch>> {
-        if matches!(self.link, EmulatorLink::Ivshmem | EmulatorLink::Cores) {
+        let has_none = matches!(self.link, EmulatorLink::Ivshmem | EmulatorLink::Cores);
+        if has_none || machine::is_on_taps(self.link, self.cores) {
             return Ok(None);
         }
         let mut command = Command::new(&programs.switch);

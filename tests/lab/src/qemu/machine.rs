@@ -124,9 +124,12 @@ impl Arch {
     pub(super) const fn refuses_cores(self, link: EmulatorLink) -> Option<&'static str> {
         match (self, link) {
             (_, EmulatorLink::Cores) => None,
-            (Self::X86_64 | Self::Aarch64 | Self::Riscv64, EmulatorLink::E1000e) => None,
+            (
+                Self::X86_64 | Self::Aarch64 | Self::Riscv64,
+                EmulatorLink::E1000e | EmulatorLink::VirtioNet,
+            ) => None,
             (Self::X86_64 | Self::Aarch64 | Self::Riscv64, _) => {
-                Some("a card with a queue for each core is Intel's 82574L: --link e1000e")
+                Some("cards with a queue for each core are --link virtio-net and, of two, e1000e")
             }
             _ => Some("only boards in Rust, and no microcontroller, have several cores"),
         }
@@ -156,6 +159,19 @@ pub(super) struct RankPlace<'a> {
     pub(super) words: &'a str,
     /// The program that it runs: an image, or the host's program.
     pub(super) program: &'a Path,
+}
+
+impl RankPlace<'_> {
+    /// Returns true if its card is on a TAP: emulators have no other card of several queues on a
+    /// wire, but for those that need none of the emulator's.
+    pub(super) fn is_on_tap(&self) -> bool {
+        is_on_taps(self.link, self.cores)
+    }
+}
+
+/// Returns true if the cards of machines with so many cores are on TAPs.
+pub(super) fn is_on_taps(link: EmulatorLink, cores: usize) -> bool {
+    link == EmulatorLink::VirtioNet && cores > 1
 }
 
 /// The command that starts a rank.
@@ -236,6 +252,21 @@ fn plug(qemu: &mut Command, arch: Arch, place: &RankPlace<'_>) {
                 _ => "virtio-net-device",
             };
             let mac = mac(*rank);
+            if place.is_on_tap() {
+                // A queue for each core, of which the device chooses by a hash if it is told, and
+                // a port of the bridge.
+                let queues = place.cores;
+                qemu.args([
+                    "-device",
+                    &format!(
+                        "virtio-net-pci,romfile=,netdev=net,mac={mac},mq=on,rss=on,vectors={}",
+                        2 * queues + 2
+                    ),
+                    "-netdev",
+                    &format!("tap,id=net,ifname=t{rank},script=no,downscript=no,vhost=off,queues={queues}"),
+                ]);
+                return;
+            }
             qemu.args(["-device", &format!("{device},netdev=net,mac={mac}")]);
             let netdev = format!(
                 "dgram,id=net,local.type=unix,local.path={folder}/member{rank}.sock,remote.type=unix,remote.path={folder}/port{rank}.sock"
@@ -300,6 +331,23 @@ mod tests {
         for arch in [Arch::CortexM, Arch::Host] {
             assert!(arch.refuses(EmulatorLink::Cores).is_some());
         }
+    }
+
+    #[test]
+    fn cores_with_a_card_have_queues_of_it() {
+        let place = |link, cores| {
+            let (words, program) = ("aldis.rank=2", Path::new("/p"));
+            let place = RankPlace { folder: Path::new("/d"), rank: 1, link, cores, words, program };
+            shell::spell(&command(Arch::Aarch64, &place))
+        };
+        let tap = place(EmulatorLink::VirtioNet, 2);
+        assert!(tap.contains("mq=on,rss=on,vectors=6") && tap.contains("ifname=t1"), "{tap}");
+        assert!(tap.contains("-smp 2,maxcpus=2") && tap.contains("vhost=off,queues=2"), "{tap}");
+        let switch = place(EmulatorLink::E1000e, 2);
+        assert!(switch.contains("port1.sock") && !switch.contains("tap"), "{switch}");
+        let refuses = |arch: Arch, link| arch.refuses_cores(link).is_some();
+        assert!(refuses(Arch::Host, EmulatorLink::E1000e) && refuses(Arch::X86_64, EmulatorLink::Serial));
+        assert!(!refuses(Arch::Riscv64, EmulatorLink::VirtioNet));
     }
 
     #[test]
