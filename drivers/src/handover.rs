@@ -6,7 +6,7 @@
 //! by is the card's to choose. [`Steering`](crate::steering::Steering) makes it the queue of the
 //! endpoint that the frame is for, where the card can tell; this layer sees to the rest: frames to
 //! all, those without IPv4, and those of a card that chooses otherwise. It is a [`Nic`] above that
-//! of a queue. Each endpoint has an [address](address) of its own, by which the layer tells whose a
+//! of a queue. Each endpoint has an [`address`] of its own, by which the layer tells whose a
 //! frame is, and a mailbox, into which other endpoints copy what is for it. What endpoints of one
 //! card send each other goes into mailboxes too, since no switch sends a frame back.
 //!
@@ -49,7 +49,7 @@
 //!
 //! # Limits
 //!
-//! The card has to take frames to all of the [addresses](address): virtio-net does, and others are
+//! The card has to take frames to the [`address`] of each: virtio-net does, and others are
 //! told of them. An endpoint hands over no sooner than it is polled: a core that computes for long
 //! keeps what has come by its queue. A mailbox that is full, or that another core has locked for
 //! longer than a copy takes, loses the frame, as a wire would ([`HandoverCounters::lost`]). A

@@ -98,8 +98,10 @@
 //! With [`VirtioNet::with_checksums`] or [`VirtioSetup::checksums`], and messages in UDP, UDP's
 //! checksum of a frame that is sent is left to the device, and that of a received frame is not
 //! computed if the device vouches for it. A device in software computes none: it says to the
-//! receiver that the frame has not been on a wire. So it is of use between machines whose drivers
-//! understand that, and on hardware. It is off unless it is asked for, because a process of Linux
+//! receiver that the frame has not been on a wire. Such a frame the driver completes, so that it is
+//! whole for whoever reads it. That costs what checking it would have: between machines of one host
+//! the sender alone is spared a pass over each frame, and on hardware both are. A short frame costs
+//! as much as without. It is off unless it is asked for, because a process of Linux
 //! that listens on the host of an emulator by `AF_PACKET` or `AF_XDP` gets such frames with their
 //! checksums unfinished, and takes them for damaged.
 //!
