@@ -3,8 +3,10 @@
 use core::fmt;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 /// A place where ranks run.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum HostPlace {
     /// This machine, by the launcher itself.
     Here,

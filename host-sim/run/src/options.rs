@@ -77,6 +77,12 @@ pub struct Options {
     #[arg(long, value_name = "PATH")]
     pub agent: Option<String>,
 
+    /// Hosts whose agents one process starts: the launcher those of the first so many, each of
+    /// these those of as many others, and so on, by the same command; all machines must reach each
+    /// other by it then, without a question
+    #[arg(long, value_name = "K", default_value = "32", value_parser = clap::value_parser!(u32).range(1..))]
+    pub fanout: u32,
+
     /// The folder in which every rank of a program starts, on every host; this one's if not given
     #[arg(long, value_name = "FOLDER")]
     pub wdir: Option<PathBuf>,

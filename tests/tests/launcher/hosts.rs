@@ -22,7 +22,7 @@ pub(crate) fn folder(name: &str) -> PathBuf {
 
 /// A program called `ssh` that logs its arguments and, like ssh, gives all that follows the host to
 /// a shell. `on_host` is shell code that comes before.
-fn fake_ssh(folder: &Path, on_host: &str) -> String {
+pub(crate) fn fake_ssh(folder: &Path, on_host: &str) -> String {
     let (path, log) = (folder.join("ssh"), folder.join("log"));
     let script = format!(
         "#!/bin/sh\necho \"$@\" >> '{}'\nwhile :; do case $1 in -*) shift 2;; *) break;; esac; done\n\
@@ -129,14 +129,11 @@ fn hosts_of_a_file_are_used() {
         .says(2, &["line 1: `none` is no number of slots"]);
 }
 
-/// Returns what a job of more ranks than cores says on a terminal, its exit code, and the note that
-/// is due. `None` where 60 ranks are not more.
-fn crowd_on_a_terminal(options: &[&str]) -> Option<(String, i32, String)> {
-    let cores = std::thread::available_parallelism().unwrap().get();
-    let ranks = (cores < 60).then(|| (cores + 1).to_string())?;
+/// Returns what a job says on a terminal, and its exit code.
+fn on_a_terminal(arguments: &[&str]) -> (String, i32) {
     let terminal = openpty(None, None).unwrap();
     let mut command = Command::new(program("aldis-run"));
-    command.args(["-n", &ranks, "--host", "local:a"]).args(options).args(["--any-program", "true"]);
+    command.args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(terminal.slave);
     let mut job = command.spawn().unwrap();
     // With it goes this process's copy of the terminal, whose end is otherwise never seen.
@@ -145,8 +142,35 @@ fn crowd_on_a_terminal(options: &[&str]) -> Option<(String, i32, String)> {
     // A terminal that all have closed is told as an error.
     let _ = fs::File::from(terminal.master).read_to_end(&mut said);
     let code = job.wait().unwrap().code().unwrap();
+    (String::from_utf8(said).unwrap(), code)
+}
+
+/// Returns what a job of more ranks than cores says on a terminal, its exit code, and the note that
+/// is due. `None` where 60 ranks are not more.
+fn crowd_on_a_terminal(options: &[&str]) -> Option<(String, i32, String)> {
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let ranks = (cores < 60).then(|| (cores + 1).to_string())?;
+    let job = ["-n", &ranks, "--host", "local:a"];
+    let (said, code) = on_a_terminal(&[&job, options, &["--any-program", "true"]].concat());
     let note = format!("aldis-run: note: {ranks} ranks share {cores} cores");
-    Some((String::from_utf8(said).unwrap(), code, note))
+    Some((said, code, note))
+}
+
+#[test]
+fn a_slow_start_is_shown_on_a_terminal() {
+    let folder = folder("slow");
+    let ssh = fake_ssh(&folder, "[ $host = b ] && exec sleep 60");
+    let job = ["-n", "2", "--host", "a,b", "--ssh", &ssh, "--join-timeout", "4"];
+    let (said, code) = on_a_terminal(&[&job[..], &[RANK, "hang"]].concat());
+    assert!(said.contains("aldis-run: note: 1 of 2 hosts have answered; still missing: b"), "{said}");
+    assert!(code == 1 && said.contains("host b: did not answer within 4.0 s"), "{said}");
+    let script = format!("[ $ALDIS_RANK = 1 ] && sleep 60; exec {RANK} hang");
+    let job = ["-n", "3", "--join-timeout", "4", "sh", "-c", &script];
+    let (said, code) = on_a_terminal(&job);
+    assert!(said.contains("aldis-run: note: 0 of 3 ranks have joined; still missing: 0-2"), "{said}");
+    assert_eq!(code, 1, "{said}");
+    let (said, _) = on_a_terminal(&[&["--quiet"], &job[..]].concat());
+    assert!(!said.contains(" note: "), "{said}");
 }
 
 #[test]

@@ -29,5 +29,6 @@ mod sleep;
 mod slurm;
 mod strangers;
 mod tls;
+mod tree;
 mod wireup;
 mod xdp;

@@ -1,5 +1,6 @@
 //! An agent: a node of another place, which receives the launcher's messages on standard input and
 //! sends its own on standard output. When the input ends, for whatever reason, so does every rank.
+//! It starts the agents of other hosts when it is told to, and passes messages on to and from them.
 
 use std::os::fd::AsFd;
 
@@ -8,9 +9,10 @@ use aldis_sys::event::{PollFd, PollFlags, poll};
 use aldis_sys::file::dup;
 use aldis_sys::signal::Signal;
 
+use crate::branch::{Branch, BranchPart, hang_up};
 use crate::error::{LaunchError, system};
 use crate::link::{ControlLink, LinkError};
-use crate::messages::{FromNode, OUTPUT_WINDOW, ToNode, VERSION};
+use crate::messages::{FromNode, HostEvent, OUTPUT_WINDOW, ToNode, VERSION};
 use crate::node::{Node, NodePart};
 use crate::signals::{Signals, ends_a_job};
 use crate::supervise::timeout_until;
@@ -21,6 +23,8 @@ enum AgentSource {
     Signals,
     Link,
     Node(NodePart),
+    /// By place.
+    Branch(usize, BranchPart),
 }
 
 /// Serves the launcher until it is gone; returns the exit code.
@@ -29,7 +33,7 @@ pub(crate) fn run() -> Result<u8, LaunchError> {
     let input = dup(std::io::stdin()).map_err(system("dup"))?;
     let output = dup(std::io::stdout()).map_err(system("dup"))?;
     let link = ControlLink::new(input, output).map_err(system("fcntl"))?;
-    let mut agent = Agent { signals, link, node: None, room: OUTPUT_WINDOW };
+    let mut agent = Agent { signals, link, node: None, room: OUTPUT_WINDOW, branches: Vec::new() };
     match agent.serve() {
         Ok(code) => Ok(code),
         // The launcher has seen the end, or is gone.
@@ -50,11 +54,13 @@ struct Agent {
     node: Option<Node>,
     /// Bytes of output that the launcher will take.
     room: u32,
+    /// The hosts whose agents this one has started.
+    branches: Vec<Branch>,
 }
 
 impl Agent {
     fn serve(&mut self) -> Result<u8, LinkError> {
-        self.link.say(&FromNode::Hello { version: VERSION })?;
+        self.tell(FromNode::Hello { version: VERSION })?;
         loop {
             let sources = self.wait()?;
             if sources.is_empty() {
@@ -69,6 +75,10 @@ impl Agent {
                     }
                     AgentSource::Link => self.listen()?,
                     AgentSource::Node(part) => self.node.iter_mut().for_each(|node| node.look(part)),
+                    AgentSource::Branch(place, part) => {
+                        let events = self.branches.get_mut(place).map(|branch| branch.take(part));
+                        self.pass_up(events.unwrap_or_default())?;
+                    }
                 }
             }
             self.report()?;
@@ -89,8 +99,18 @@ impl Agent {
                 parts.map(|(part, file, events)| (AgentSource::Node(part), PollFd::new(file, events))),
             );
         }
+        for (place, branch) in self.branches.iter().enumerate() {
+            let parts = branch.watched();
+            watched.extend(
+                parts.map(|(part, file, events)| {
+                    (AgentSource::Branch(place, part), PollFd::new(file, events))
+                }),
+            );
+        }
         let hurries = room && self.node.as_ref().is_some_and(Node::hurries);
-        let patience = timeout_until(self.node.as_ref().and_then(Node::deadline), hurries);
+        let deadlines = self.branches.iter().filter_map(Branch::deadline);
+        let next = self.node.as_ref().and_then(Node::deadline).into_iter().chain(deadlines).min();
+        let patience = timeout_until(next, hurries);
         let (sources, mut files): (Vec<_>, Vec<_>) = watched.into_iter().unzip();
         match poll(&mut files, patience) {
             Ok(_) | Err(Errno::EINTR) => {}
@@ -116,11 +136,25 @@ impl Agent {
         self.link.flush()?;
         self.link.hear()?;
         while let Some(command) = self.link.next()? {
+            if command.is_for_all() {
+                self.branches.iter_mut().for_each(|branch| branch.say(&command));
+            }
             match (command, &mut self.node) {
                 (ToNode::Start(order), None) => match Node::start(&order) {
                     Ok(node) => self.node = Some(node),
-                    Err(refusal) => self.link.say(&FromNode::Refused(refusal))?,
+                    Err(refusal) => self.tell(FromNode::Refused(refusal))?,
                 },
+                (ToNode::Grow { host, place, ways }, _) => match Branch::start(host, &place, &ways) {
+                    Ok(branch) => self.branches.push(branch),
+                    Err(fault) => {
+                        self.link.say(&HostEvent { host: Some(host), event: FromNode::Fault(fault) })?;
+                    }
+                },
+                (ToNode::Below { host, message }, _) => {
+                    let branch = self.branches.iter_mut().find(|branch| branch.host() == host);
+                    branch.into_iter().for_each(|branch| branch.say(&message));
+                }
+                (ToNode::Cut { host }, _) => self.branches.retain(|branch| branch.host() != host),
                 (ToNode::Room(bytes), _) => self.room = self.room.saturating_add(bytes).min(OUTPUT_WINDOW),
                 (command, Some(node)) => node.obey(command),
                 // There was a refusal, and there are no ranks.
@@ -130,8 +164,22 @@ impl Agent {
         Ok(())
     }
 
+    /// Sends a message of this agent's own node.
+    fn tell(&mut self, event: FromNode) -> Result<(), LinkError> {
+        self.link.say(&HostEvent { host: None, event })
+    }
+
+    /// Passes on the messages of hosts below.
+    fn pass_up(&mut self, events: Vec<HostEvent>) -> Result<(), LinkError> {
+        events.iter().try_for_each(|event| self.link.say(event))
+    }
+
     /// Sends the launcher what is new.
     fn report(&mut self) -> Result<(), LinkError> {
+        for place in 0..self.branches.len() {
+            let events = self.branches.get_mut(place).map(Branch::step);
+            self.pass_up(events.unwrap_or_default())?;
+        }
         let Some(node) = &mut self.node else { return Ok(()) };
         let room = self.room > 0;
         node.step(|_| room);
@@ -139,8 +187,14 @@ impl Agent {
             if let FromNode::Output { bytes, .. } = &event {
                 self.room = self.room.saturating_sub(bytes.len() as u32);
             }
-            self.link.say(&event)?;
+            self.tell(event)?;
         }
         Ok(())
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        hang_up(&mut self.branches);
     }
 }

@@ -1,16 +1,20 @@
 //! Messages between the launcher and its nodes. With a node on this machine they are calls; a node
-//! on another exchanges them over its agent's standard input and output.
+//! on another exchanges them over its agent's standard input and output, through other agents where
+//! those have started it.
 
 use std::ffi::OsString;
 
 use aldis_linux::wireup::TcpTerms;
+use aldis_run::hosts::HostPlace;
 use aldis_run::programs::LaunchedProgram;
 use serde::{Deserialize, Serialize};
 
+use crate::host_fault::HostFault;
 use crate::rank_state::RankState;
+use crate::remote::AgentCommands;
 
 /// The version of these messages; launcher and agent are one program and must be of one build.
-pub(crate) const VERSION: u16 = 5;
+pub(crate) const VERSION: u16 = 6;
 
 /// Output that a node may have sent and not yet been granted again, in bytes.
 pub(crate) const OUTPUT_WINDOW: u32 = 256 << 10;
@@ -89,7 +93,7 @@ impl NodeOrder {
     }
 }
 
-/// A message of the launcher.
+/// A message of the launcher. What concerns all hosts an agent passes on to those below it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum ToNode {
     /// Start these ranks.
@@ -110,6 +114,49 @@ pub(crate) enum ToNode {
     Room(u32),
     /// No process reads this output any more.
     Shut(OutputKind),
+    /// Start the agent of the host of this number.
+    Grow {
+        /// Its number in the job.
+        host: u32,
+        /// The place of the host.
+        place: HostPlace,
+        /// The way there.
+        ways: AgentCommands,
+    },
+    /// Pass this on to the host of this number, whose agent yours is to have started.
+    Below {
+        /// Its number in the job.
+        host: u32,
+        /// For it, or for one that is below it.
+        message: Box<ToNode>,
+    },
+    /// The host of this number, whose agent yours has started, is over, with all below it.
+    Cut {
+        /// Its number in the job.
+        host: u32,
+    },
+}
+
+impl ToNode {
+    /// Returns true if it is for all hosts of the job.
+    pub(crate) const fn is_for_all(&self) -> bool {
+        match self {
+            Self::Cards(_) | Self::TakeNotes(_) | Self::Signal(_) | Self::End { .. } | Self::Shut(_) => true,
+            Self::Start(_) | Self::Room(_) | Self::Grow { .. } | Self::Below { .. } | Self::Cut { .. } => {
+                false
+            }
+        }
+    }
+}
+
+/// A message of a node, and which host's that is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct HostEvent {
+    /// The number of the host in the job; `None` if it is that of the agent that sends this, which
+    /// need not know its own.
+    pub(crate) host: Option<u32>,
+    /// The message.
+    pub(crate) event: FromNode,
 }
 
 /// A message of a node.
@@ -159,6 +206,10 @@ pub(crate) enum FromNode {
     Notes(Moment, Vec<RankNote>),
     /// All ranks and whatever they have started have ended, and their output has been told.
     Over,
+    /// The host takes no part, or no longer, and no host below it.
+    Fault(HostFault),
+    /// A line that the host's agent, or what has started it, has printed.
+    Line(String),
 }
 
 /// The occasion on which notes are taken.

@@ -222,7 +222,11 @@ impl Node {
             }
             ToNode::Shut(kind) => self.pipes.shut(kind),
             // What an agent deals with by itself.
-            ToNode::Start(_) | ToNode::Room(_) => {}
+            ToNode::Start(_)
+            | ToNode::Room(_)
+            | ToNode::Grow { .. }
+            | ToNode::Below { .. }
+            | ToNode::Cut { .. } => {}
         }
     }
 

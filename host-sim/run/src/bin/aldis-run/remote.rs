@@ -15,8 +15,11 @@ use aldis_sys::process::{
 };
 use aldis_sys::{Errno, uninterrupted};
 
+use serde::{Deserialize, Serialize};
+
+use crate::branch::BranchPart;
 use crate::link::{ControlLink, LinkError};
-use crate::messages::{FromNode, ToNode};
+use crate::messages::{HostEvent, ToNode};
 use crate::rank_state::Exit;
 
 /// The argument that makes an agent of the launcher's program.
@@ -29,7 +32,7 @@ const SAID_BYTES_MAX: usize = 4096;
 const FAREWELL_MS: u16 = 500;
 
 /// The way in which agents are started.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct AgentCommands {
     /// The command before the name of a machine.
     pub(crate) shell: Vec<String>,
@@ -64,7 +67,7 @@ impl AgentCommands {
 #[derive(Debug)]
 pub(crate) struct Agent {
     child: Child,
-    link: Option<ControlLink<FromNode>>,
+    link: Option<ControlLink<HostEvent>>,
     errors: Option<ChildStderr>,
     /// The end of what it has printed and the user has not seen.
     said: Vec<u8>,
@@ -96,11 +99,13 @@ impl Agent {
     }
 
     /// The descriptors to be watched: of the link, and of its errors.
-    pub(crate) fn watched(&self) -> impl Iterator<Item = (bool, BorrowedFd<'_>, PollFlags)> {
+    pub(crate) fn watched(&self) -> impl Iterator<Item = (BranchPart, BorrowedFd<'_>, PollFlags)> {
         let link = self.link.as_ref();
-        let input = link.map(|link| (true, link.input(), PollFlags::POLLIN));
-        let output = link.and_then(ControlLink::output).map(|output| (true, output, PollFlags::POLLOUT));
-        let errors = self.errors.as_ref().map(|errors| (false, errors.as_fd(), PollFlags::POLLIN));
+        let input = link.map(|link| (BranchPart::Link, link.input(), PollFlags::POLLIN));
+        let output =
+            link.and_then(ControlLink::output).map(|output| (BranchPart::Link, output, PollFlags::POLLOUT));
+        let errors =
+            self.errors.as_ref().map(|errors| (BranchPart::Errors, errors.as_fd(), PollFlags::POLLIN));
         input.into_iter().chain(output).chain(errors)
     }
 
@@ -116,7 +121,7 @@ impl Agent {
     ///
     /// # Errors
     /// [`LinkError`], once; what came before it is lost.
-    pub(crate) fn hear(&mut self) -> Result<Vec<FromNode>, LinkError> {
+    pub(crate) fn hear(&mut self) -> Result<Vec<HostEvent>, LinkError> {
         let Some(link) = &mut self.link else { return Ok(Vec::new()) };
         let heard = listen(link);
         if let Err(error) = heard {
@@ -167,10 +172,17 @@ impl Agent {
     }
 }
 
-impl Drop for Agent {
+impl Agent {
     /// Closes its pipe, upon which it ends all its ranks and itself.
-    fn drop(&mut self) {
+    pub(crate) fn hang_up(&mut self) {
         self.link = None;
+    }
+}
+
+impl Drop for Agent {
+    /// Waits a moment for its end once its pipe is closed.
+    fn drop(&mut self) {
+        self.hang_up();
         if let Some(errors) = &self.errors {
             let _ =
                 poll(&mut [PollFd::new(errors.as_fd(), PollFlags::empty())], PollTimeout::from(FAREWELL_MS));
@@ -180,7 +192,7 @@ impl Drop for Agent {
     }
 }
 
-fn listen(link: &mut ControlLink<FromNode>) -> Result<Vec<FromNode>, LinkError> {
+fn listen(link: &mut ControlLink<HostEvent>) -> Result<Vec<HostEvent>, LinkError> {
     link.flush()?;
     link.hear()?;
     let mut events = Vec::new();

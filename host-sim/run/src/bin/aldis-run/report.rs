@@ -7,7 +7,7 @@ use aldis_run::command_line::own_name;
 use aldis_sys::signal::Signal;
 use serde::Serialize;
 
-use crate::host::HostFault;
+use crate::host_fault::HostFault;
 use crate::messages::RankNote;
 use crate::rank_state::{Exit, RankFault, RankStage};
 

@@ -15,11 +15,14 @@ use aldis_sys::event::{PollFd, PollFlags, PollTimeout, poll};
 use aldis_sys::signal::{Signal, raise};
 
 use crate::error::{LaunchError, system};
-use crate::host::{HostFault, JobHost, Ready};
+use crate::host::{JobHost, Ready};
+use crate::host_fault::HostFault;
+use crate::job_hosts::JobHosts;
 use crate::member::Member;
-use crate::messages::{FromNode, Moment, NodeOrder, OutputKind, ToNode};
+use crate::messages::{FromNode, HostEvent, Moment, NodeOrder, OutputKind, ToNode};
 use crate::node::GRACE;
 use crate::orders::{self, JobIdentity};
+use crate::progress::{self, NoteClock};
 use crate::rank_state::{Exit, RankFault, RankStage};
 use crate::relay::Relay;
 use crate::report::{self, Cause, JobVerdict};
@@ -69,10 +72,11 @@ pub(crate) fn timeout_until(deadline: Option<Instant>, hurries: bool) -> PollTim
 struct Supervisor<'a> {
     options: &'a Options,
     started: Instant,
+    notes: NoteClock,
     signals: Signals,
     /// The job's random number.
     key: u64,
-    hosts: Vec<JobHost>,
+    hosts: JobHosts,
     members: Vec<Member>,
     relay: Relay,
     /// True once the ranks were told to start.
@@ -101,12 +105,8 @@ impl<'a> Supervisor<'a> {
     fn new(options: &'a Options, signals: Signals) -> Result<Self, LaunchError> {
         let started = Instant::now();
         let ways = orders::ways(options).map_err(LaunchError::Ways)?;
-        let hosts: Vec<JobHost> = options
-            .shares()
-            .map_err(LaunchError::Ways)?
-            .into_iter()
-            .map(|share| JobHost::new(share, &ways))
-            .collect();
+        let shares = options.shares().map_err(LaunchError::Ways)?;
+        let hosts = JobHosts::new(shares, options.fanout, ways);
         let member = |host: usize, share: &Share| {
             (share.first..share.first + share.ranks).map(move |rank| Member::new(rank, host))
         };
@@ -114,6 +114,7 @@ impl<'a> Supervisor<'a> {
         Ok(Self {
             options,
             started,
+            notes: NoteClock::new(started),
             signals,
             key: aldis_linux::entropy::random().map_err(LaunchError::Entropy)?,
             hosts,
@@ -145,19 +146,22 @@ impl<'a> Supervisor<'a> {
                 JobSource::Signals => self.take_signals().map_err(system("read of signals"))?,
                 JobSource::Host(place, ready) => {
                     let events = self.hosts.get_mut(place).map(|host| host.take(ready)).unwrap_or_default();
-                    self.hear(place, events);
+                    self.hear_all(place, events);
                 }
                 JobSource::Output(kind) => self.write(kind),
             }
         }
         // After the signals, so that a rank's last message is received before its end is judged.
         for place in 0..self.hosts.len() {
-            let (ordered, relay) = (self.ordered, &mut self.relay);
-            let events = self.hosts.get_mut(place).map(|host| host.step(relay, ordered || host.ready));
-            self.hear(place, events.unwrap_or_default());
+            let events = self.hosts.get_mut(place).map(|host| host.step(&self.relay));
+            self.hear_all(place, events.unwrap_or_default());
+            let grant = self.hosts.get_mut(place).and_then(|host| host.grant(&self.relay));
+            grant.into_iter().for_each(|grant| self.hosts.say_to(place, grant));
         }
         self.introduce();
+        self.note_progress();
         self.judge();
+        self.hosts.cut();
         Ok(())
     }
 
@@ -173,8 +177,10 @@ impl<'a> Supervisor<'a> {
             self.options.needs_key(&shares).then(JobKey::random).transpose().map_err(LaunchError::Entropy)?;
         let job = JobIdentity { number: self.key, key };
         let per_node = Node::alike(shares.iter().map(|share| share.ranks));
-        for (host, share) in self.hosts.iter_mut().zip(&shares) {
-            host.start(NodeOrder { per_node, ..orders::order(self.options, job, share, left) });
+        for (place, share) in shares.iter().enumerate() {
+            let order = NodeOrder { per_node, ..orders::order(self.options, job, share, left) };
+            let order = self.hosts.get_mut(place).and_then(|host| host.start(order));
+            order.into_iter().for_each(|order| self.hosts.say_to(place, order));
         }
         Ok(())
     }
@@ -244,47 +250,69 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    fn say_all(&mut self, command: &ToNode) {
-        self.hosts.iter_mut().for_each(|host| host.say(command));
-    }
-
     fn signal_all(&mut self, signal: Signal) {
-        self.say_all(&ToNode::Signal(signal as i32));
+        self.hosts.say_all(&ToNode::Signal(signal as i32));
     }
 
     /// Keeps the state of every rank, and asks the nodes what every rank is doing.
     fn remember(&mut self, moment: Moment) {
         self.members.iter_mut().for_each(|member| member.remember(moment));
-        self.say_all(&ToNode::TakeNotes(moment));
+        self.hosts.say_all(&ToNode::TakeNotes(moment));
     }
 
     /// Writes to an output; when it can no longer be written to, tells the nodes.
     fn write(&mut self, kind: OutputKind) {
         self.relay.write(kind);
         if self.relay.fault(kind).is_some() {
-            self.say_all(&ToNode::Shut(kind));
+            self.hosts.say_all(&ToNode::Shut(kind));
         }
     }
 
-    /// Handles the messages that a host's node has sent.
-    fn hear(&mut self, place: usize, events: Vec<FromNode>) {
-        for event in events {
-            match event {
-                FromNode::Started { cores } => self.note_crowd(place, cores),
-                FromNode::Rank { rank, state } => {
-                    self.of(place, rank).into_iter().for_each(|member| member.state = Some(state.clone()));
-                }
-                FromNode::Card { rank, bytes } => {
-                    self.of(place, rank).into_iter().for_each(|member| member.card = Some(bytes.clone()));
-                }
-                FromNode::Output { rank, kind, bytes } => self.relay.take(rank, kind, &bytes),
-                FromNode::Unheard { text } => self.relay.miss(text),
-                FromNode::Notes(moment, notes) => {
-                    let own = self.members.iter_mut().filter(|member| member.host == place);
-                    own.zip(notes).for_each(|(member, note)| member.take_note(moment, note));
-                }
-                FromNode::Over => self.hosts.get_mut(place).into_iter().for_each(JobHost::dismiss),
-                FromNode::Hello { .. } | FromNode::Refused(_) => {}
+    /// Handles what has come from the launcher's node or agent at `place`, of that host and of those
+    /// below.
+    fn hear_all(&mut self, place: usize, events: Vec<HostEvent>) {
+        for HostEvent { host, event } in events {
+            let of = host.map_or(place, |host| host as usize);
+            // An agent has no say about hosts that are not below it.
+            if self.hosts.is_below(of, place) {
+                self.hear(of, event);
+            }
+        }
+    }
+
+    /// Handles a message of a host.
+    fn hear(&mut self, place: usize, event: FromNode) {
+        match event {
+            FromNode::Started { cores } => self.note_crowd(place, cores),
+            FromNode::Rank { rank, state } => {
+                self.of(place, rank).into_iter().for_each(|member| member.state = Some(state.clone()));
+            }
+            FromNode::Card { rank, bytes } => {
+                self.of(place, rank).into_iter().for_each(|member| member.card = Some(bytes.clone()));
+            }
+            FromNode::Output { rank, kind, bytes } => {
+                let host = self.hosts.get_mut(place).into_iter();
+                host.for_each(|host| host.note_output(bytes.len() as u32));
+                self.relay.take(rank, kind, &bytes);
+            }
+            FromNode::Unheard { text } => self.relay.miss(text),
+            FromNode::Notes(moment, notes) => {
+                let own = self.members.iter_mut().filter(|member| member.host == place);
+                own.zip(notes).for_each(|(member, note)| member.take_note(moment, note));
+            }
+            FromNode::Over => self.hosts.get_mut(place).into_iter().for_each(JobHost::dismiss),
+            FromNode::Hello { .. } => {
+                self.hosts.get_mut(place).into_iter().for_each(JobHost::greet);
+                self.hosts.grow(place);
+            }
+            FromNode::Refused(refusal) => {
+                let host = self.hosts.get_mut(place).into_iter();
+                host.for_each(|host| host.lose(HostFault::Refused(refusal.clone())));
+            }
+            FromNode::Fault(fault) => self.hosts.lose(place, fault),
+            FromNode::Line(line) => {
+                let host = self.hosts.get(place).map(|host| host.share.place.to_string());
+                self.relay.note(&format!("[{}] {line}", host.unwrap_or_default()));
             }
         }
     }
@@ -294,10 +322,32 @@ impl<'a> Supervisor<'a> {
         self.members.get_mut(rank as usize).filter(|member| member.host == place)
     }
 
-    /// More ranks than cores: they take turns, which a user at a terminal should know. Files and
-    /// programs that read the errors get nothing but errors.
+    /// Returns true if notes are wanted: files and programs that read the errors get nothing but
+    /// errors.
+    fn takes_notes(&self) -> bool {
+        !self.options.quiet && io::stderr().is_terminal()
+    }
+
+    /// Shows what a slow start still waits for.
+    fn note_progress(&mut self) {
+        if self.verdict.is_some() || !self.takes_notes() || !self.notes.is_due(Instant::now()) {
+            return;
+        }
+        let text = if self.ordered {
+            let missing = if self.is_excused() { Vec::new() } else { self.missing() };
+            let missing: Vec<u32> = missing.into_iter().map(|(rank, _)| rank).collect();
+            (!missing.is_empty()).then(|| progress::ranks(&missing, self.members.len()))
+        } else {
+            let silent = self.hosts.iter().filter(|host| !host.ready);
+            let silent: Vec<String> = silent.map(|host| host.share.place.to_string()).collect();
+            Some(progress::hosts(&silent, self.hosts.len()))
+        };
+        text.into_iter().for_each(|text| self.relay.note(&format!("{}: note: {text}", own_name())));
+    }
+
+    /// More ranks than cores: they take turns, which a user at a terminal should know.
     fn note_crowd(&mut self, place: usize, cores: u32) {
-        if self.options.quiet || !io::stderr().is_terminal() {
+        if !self.takes_notes() {
             return;
         }
         let Some(host) = self.hosts.get(place).filter(|host| host.share.ranks > cores) else { return };
@@ -316,7 +366,7 @@ impl<'a> Supervisor<'a> {
         }
         self.introduced = true;
         let cards = self.members.iter_mut().filter_map(|member| member.card.take()).collect();
-        self.say_all(&ToNode::Cards(cards));
+        self.hosts.say_all(&ToNode::Cards(cards));
     }
 
     /// Decides whether the job must end, and lets go of hosts that have outstayed the farewell.
@@ -332,7 +382,7 @@ impl<'a> Supervisor<'a> {
     }
 
     fn cause(&mut self, now: Instant) -> Option<Cause> {
-        let lost = (0..).zip(&self.hosts).find_map(|(place, host)| Some((place, host.fault.clone()?)));
+        let lost = (0..).zip(self.hosts.iter()).find_map(|(place, host)| Some((place, host.fault.clone()?)));
         if let Some((rank, fault, consequence)) = self.worst() {
             let afar = self.hosts.iter().any(|host| !host.is_here());
             let settled = *self.settling.get_or_insert(now + if afar { SETTLING_AFAR } else { SETTLING });
@@ -408,7 +458,7 @@ impl<'a> Supervisor<'a> {
             Cause::Rank { rank, fault: RankFault::Failed { .. } | RankFault::Aborted { .. } } => Some(*rank),
             _ => None,
         };
-        self.say_all(&ToNode::End { spared });
+        self.hosts.say_all(&ToNode::End { spared });
         if !self.ordered {
             self.hosts.iter_mut().for_each(JobHost::dismiss);
         }
@@ -419,6 +469,7 @@ impl<'a> Supervisor<'a> {
     /// Shows the rest of the output and says how it went.
     fn close(mut self) -> u8 {
         let after = self.started.elapsed();
+        self.hosts.hang_up();
         self.relay.finish();
         let code = self.tell_lost(self.exit_code());
         let moment = match &self.verdict {
