@@ -255,16 +255,18 @@ pub trait Extras {
         true
     }
 
-    /// Returns true if [`depart`](Self::depart) tells `peer` that this rank has left, so that no
-    /// message needs to.
+    /// Returns true if no message needs to tell `peer` that this rank has left:
+    /// [`depart`](Self::depart) does, or the peer does not wait for it, and would see for itself if
+    /// it began to.
     #[inline(always)]
     fn tells_departure(&self, _peer: PeerId) -> bool {
         false
     }
 
-    /// Tells each peer of which [`tells_departure`](Self::tells_departure) is true that this rank
-    /// sends nothing more. A peer learns it by [`Sink::lost`], with [`Cause::PeerLeft`], once all
-    /// that was sent to it has arrived; what it posts after that reaches nobody.
+    /// Tells the peers of which [`tells_departure`](Self::tells_departure) is true that this rank
+    /// sends nothing more, where there is a way to tell them. A peer learns it by [`Sink::lost`],
+    /// with [`Cause::PeerLeft`], once all that was sent to it has arrived; what it posts after that
+    /// reaches nobody.
     #[inline(always)]
     fn depart(&mut self) {}
 

@@ -159,6 +159,10 @@ impl Extras for Network {
             tcp.uncork(more);
         }
     }
+
+    fn tells_departure(&self, peer: PeerId) -> bool {
+        matches!(self, Self::Tcp(tcp) if tcp.tells_departure(peer))
+    }
 }
 
 impl RemoteMemory for Network {

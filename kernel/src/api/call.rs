@@ -177,11 +177,17 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     }
 
     /// Tells the platform what is waited for. A rank that waits for any source depends on every
-    /// peer: the transport is told so.
+    /// peer: the transport is told so. Who waits for several requests does so only if one of them
+    /// is of any source; the peers of the others were told when those were posted.
     #[cold]
     pub(crate) fn note(&mut self, activity: Activity) {
         self.platform.note(activity);
-        if activity.peer.is_none() {
+        if activity.peer.is_some() {
+            return;
+        }
+        // Connections to all cost a host with many ranks much, and firmware, which has few, nothing.
+        let is_of_any = matches!(activity.operation, Operation::Recv | Operation::Probe);
+        if cfg!(target_pointer_width = "32") || is_of_any || self.engine.has_wildcard() {
             self.expect_all();
         }
     }

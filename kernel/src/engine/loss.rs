@@ -238,6 +238,14 @@ impl Engine<'_> {
         }
     }
 
+    /// Returns true if a receive waits for any source.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn has_wildcard(&mut self) -> bool {
+        let mut indices = 0..self.requests.used_end();
+        indices.any(|index| self.requests.at(index).is_some_and(|request| request.is_wildcard()))
+    }
+
     /// Fails the receives of any source on communicators that have no peer left, and names a lost
     /// one.
     #[cold]
@@ -246,11 +254,8 @@ impl Engine<'_> {
         self.lingering = false;
         for index in 0..self.requests.used_end() {
             let Some(request) = self.requests.at(index) else { continue };
-            let (state, key) = (request.state, request.key);
-            if state == State::Posted
-                && key.source == WILD
-                && let Some((rank, process)) = self.deserter(key.context)
-            {
+            let (is_wildcard, key) = (request.is_wildcard(), request.key);
+            if is_wildcard && let Some((rank, process)) = self.deserter(key.context) {
                 let cause = self.presence(process).err();
                 self.matcher.unpost(&mut self.requests, index);
                 if let Some(request) = self.requests.at(index) {

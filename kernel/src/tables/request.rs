@@ -177,6 +177,11 @@ impl Request {
         scope: Links::NONE,
     };
 
+    /// Returns true if it is a receive that waits for any source.
+    pub(crate) fn is_wildcard(&self) -> bool {
+        self.state == State::Posted && self.key.source == WILD
+    }
+
     /// Makes a freshly taken slot this request. Only what a reader looks at is written.
     #[inline]
     pub(crate) fn start(&mut self, state: State, key: Key, peer: PeerId, rank: u32, buffer: UserBuffer) {

@@ -72,6 +72,29 @@ fn nodes_with_addresses_of_their_own_talk_by_either_family() {
         .says(1, &["cannot join the job: rank ", "over TCP: "]);
 }
 
+/// The connections that have been begun in a namespace.
+fn begun_in(name: &str) -> u64 {
+    let output = Command::new("ip").args(["netns", "exec", name, "cat", "/proc/net/snmp"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let rows: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("Tcp: ")).collect();
+    let [names, values] = rows[..] else { panic!("{text}") };
+    let mut columns = names.split_whitespace().zip(values.split_whitespace());
+    columns.find(|(name, _)| *name == "ActiveOpens").unwrap().1.parse().unwrap()
+}
+
+/// A start or an end in which every rank connects to every other would make it quadratic.
+#[test]
+fn ranks_that_send_nothing_make_no_connection() {
+    let Some(pair) = NamespacePair::new("idle") else { return };
+    let tree = pair.options(&["--transport", "tcp", "--fanout", "1"]);
+    let ended = behave(12, &tree, "greet");
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert_eq!(pair.names.each_ref().map(|name| begun_in(name)), [0, 0]);
+    let ended = behave(12, &tree, "rounds");
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert!(begun_in(&pair.names[0]) > 0, "nothing is counted");
+}
+
 #[test]
 fn a_rank_killed_in_another_namespace_is_reported_within_a_second() {
     let Some(pair) = NamespacePair::new("kill") else { return };

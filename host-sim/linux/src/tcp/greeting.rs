@@ -189,6 +189,12 @@ impl TcpEngine {
         }
     }
 
+    /// Returns true if a handshake is under way that is known to be with this peer.
+    pub(super) fn is_greeted(&self, peer: PeerId) -> bool {
+        let mut claims = self.greetings.iter().filter_map(|slot| self.handshake(*slot)?.claim());
+        claims.any(|(claimed, _)| claimed == peer)
+    }
+
     /// Takes a handshake further, with what has come; one event if anything has.
     #[cold]
     pub(super) fn greet(&mut self, slot: u32) -> u32 {

@@ -116,6 +116,12 @@ impl Extras for Tcp {
             engine.uncork(more);
         }
     }
+
+    /// Returns true of a peer without a connection: whoever waits for this rank has made one, and
+    /// who does so from now on finds that nobody listens.
+    fn tells_departure(&self, peer: PeerId) -> bool {
+        self.engine.as_ref().is_none_or(|engine| !engine.is_in_touch(peer))
+    }
 }
 
 impl RemoteMemory for Tcp {

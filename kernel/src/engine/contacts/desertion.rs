@@ -5,9 +5,7 @@ use aldis_hal::{Cause, Transport};
 
 use super::STRANGERS_A_POLL;
 use crate::engine::state::Engine;
-use crate::rank::WILD;
 use crate::tables::active::{DesertedWalk, LostRanks, ProbedWalk};
-use crate::tables::request::{Request, State};
 
 impl Engine<'_> {
     /// Asks the transport of a few ranks that a receive of any source could be sent to by whether
@@ -16,7 +14,7 @@ impl Engine<'_> {
     pub(super) fn watch_wildcards<T: Transport>(&mut self, transport: &T) {
         for _ in 0..STRANGERS_A_POLL {
             let Some(walk) = self.peers.fewer().map(|table| table.walk) else { return };
-            let waiting = self.requests.at(walk.slot).filter(|request| is_wildcard(request));
+            let waiting = self.requests.at(walk.slot).filter(|request| request.is_wildcard());
             let next = match waiting.map(|request| (request.order, request.key.context)) {
                 None => self.next_walk(walk.slot),
                 Some((order, _)) if order != walk.order => {
@@ -121,9 +119,4 @@ impl Engine<'_> {
         }
         self.complete(slot, Some(cause));
     }
-}
-
-/// Returns true if a request is a receive that waits for any source.
-fn is_wildcard(request: &Request) -> bool {
-    request.state == State::Posted && request.key.source == WILD
 }

@@ -204,6 +204,20 @@ fn who_is_left_alone_is_heard_of_all_the_same() {
 }
 
 #[test]
+fn a_peer_out_of_touch_needs_no_goodbye() {
+    let mut ranks = job(3, &config(Family::V4));
+    let needs_none = |ranks: &[Rank], rank: usize, peer: u32| ranks[rank].tcp.tells_departure(PeerId(peer));
+    assert!(needs_none(&ranks, 0, 1) && needs_none(&ranks, 0, 2) && needs_none(&ranks, 1, 0));
+    ranks[0].tcp.expect(PeerId(1));
+    assert!(!needs_none(&ranks, 0, 1), "a connection to it is being made");
+    until(&mut ranks, "connection", |ranks| {
+        ranks.iter().map(|rank| rank.counters().opened).sum::<u64>() == 2
+    });
+    assert!(!needs_none(&ranks, 0, 1) && !needs_none(&ranks, 1, 0), "who may wait is told");
+    assert!(needs_none(&ranks, 0, 2) && needs_none(&ranks, 2, 0) && needs_none(&ranks, 1, 2));
+}
+
+#[test]
 fn a_rank_that_leaves_says_so_after_everything_else() {
     let mut ranks = job(2, &config(Family::V4));
     send(&mut ranks, 1, 0, [b"", b"hello"]);
