@@ -185,7 +185,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         if activity.peer.is_some() {
             return;
         }
-        // Connections to all cost a host with many ranks much, and firmware, which has few, nothing.
+        // Connections to all cost a host with many ranks much, and firmware with few nothing.
         let is_of_any = matches!(activity.operation, Operation::Recv | Operation::Probe);
         if cfg!(target_pointer_width = "32") || is_of_any || self.engine.has_wildcard() {
             self.expect_all();

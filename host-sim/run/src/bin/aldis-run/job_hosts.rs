@@ -1,5 +1,5 @@
-//! The hosts of a job in the tree of their agents: messages to them, and what becomes of those below
-//! a host that is lost.
+//! The hosts of a job in the tree of their agents: messages to them, and what becomes of those
+//! below a host that is lost.
 
 use core::ops::{Deref, DerefMut};
 

@@ -3,13 +3,13 @@
 //!
 //! Read top-down: [`options`] are what the user types, [`programs`] what ranks run, and [`orders`]
 //! what nodes are told of it; [`supervise`] waits for whatever happens next and decides, [`report`]
-//! says it, [`relay`] shows what the ranks print. It exchanges [`messages`] with the
-//! nodes of a job: to its own directly, to others through a [`branch`], [`remote`] and [`link`] with
-//! an [`agent`], which is this program again, and through other agents in a [`tree`] where hosts
-//! are many ([`job_hosts`]); [`host`] makes no difference between them. A [`node`]
-//! makes segments and, in [`spawn`], processes; [`rank`] is one of them, [`wire`] exchanges
-//! messages with it until it knows its peers, [`pipes`] take what it prints, [`rank_state`] is what
-//! is known of it. One thread, one `poll(2)`.
+//! says it, [`relay`] shows what the ranks print. It exchanges [`messages`] with the nodes of a
+//! job: to its own directly, to others through a [`branch`], [`remote`] and [`link`] with an
+//! [`agent`], which is this program again, and through other agents in a [`tree`] where hosts are
+//! many ([`job_hosts`]); [`host`] makes no difference between them. A [`node`] makes segments and,
+//! in [`spawn`], processes; [`rank`] is one of them, [`wire`] exchanges messages with it until it
+//! knows its peers, [`pipes`] take what it prints, [`rank_state`] is what is known of it. One
+//! thread, one `poll(2)`.
 
 mod agent;
 mod branch;

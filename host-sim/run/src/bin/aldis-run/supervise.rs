@@ -268,8 +268,8 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Handles what has come from the launcher's node or agent at `place`, of that host and of those
-    /// below.
+    /// Handles what has come from the launcher's node or agent at `place`, of that host and of
+    /// those below.
     fn hear_all(&mut self, place: usize, events: Vec<HostEvent>) {
         for HostEvent { host, event } in events {
             let of = host.map_or(place, |host| host as usize);
