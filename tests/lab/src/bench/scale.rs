@@ -32,11 +32,11 @@ pub(crate) struct Scale {
     /// mpich4)
     #[arg(long, value_name = "PEER,...", value_delimiter = ',', num_args = 0..)]
     peers: Option<Vec<Implementation>>,
-    /// Numbers of ranks
-    #[arg(long, value_delimiter = ',', default_value = "2,16,64,256", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    /// Numbers of ranks; if not given 2, 16, 64, 256 and, over shared memory, 1024
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65_536))]
     ranks: Vec<u32>,
     /// Transports by which messages travel
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "shm")]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "shm,tcp")]
     transport: Vec<Transport>,
     /// Print one JSON object a line instead of the table
     #[arg(long)]
@@ -45,6 +45,9 @@ pub(crate) struct Scale {
     #[arg(long, default_value = PROFILE, value_parser = [PROFILE, "release"])]
     profile: String,
 }
+
+/// Numbers of ranks if none are given; the last only where a machine's ranks share memory.
+const RANKS: [u32; 5] = [2, 16, 64, 256, 1024];
 
 /// The line that the program says.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
@@ -88,6 +91,14 @@ const HEAD: [&str; 13] = [
 ];
 
 impl Scale {
+    fn ranks_over(&self, transport: Transport) -> &[u32] {
+        match (self.ranks.as_slice(), transport) {
+            ([], Transport::Shm) => &RANKS,
+            ([], _) => RANKS.split_last().map_or(&[], |(_, others)| others),
+            (asked, _) => asked,
+        }
+    }
+
     pub(crate) fn run(self) -> Result<()> {
         let named = self.peers.as_deref().unwrap_or_default();
         let is_asked =
@@ -113,7 +124,7 @@ impl Scale {
         let libraries: Vec<MpiLibrary> = programs.ready.iter().filter_map(compiled).collect();
         let mut table = Table::new(HEAD);
         for &transport in &self.transport {
-            for &ranks in &self.ranks {
+            for &ranks in self.ranks_over(transport) {
                 for library in &libraries {
                     let row = match measure(library, transport, ranks) {
                         Ok(row) => row,
