@@ -21,6 +21,7 @@ mod detached;
 mod direct;
 #[cfg(not(sanitized))]
 mod endings;
+mod expected;
 #[cfg(not(sanitized))]
 mod future;
 #[cfg(not(sanitized))]

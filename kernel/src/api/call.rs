@@ -192,6 +192,16 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         }
     }
 
+    /// Tells the transport that every peer is waited for, if a receive is of any source: for those
+    /// who test instead of waiting.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn expect_for_wildcards(&mut self) {
+        if self.engine.has_wildcard() {
+            self.expect_all();
+        }
+    }
+
     /// Tells the transport that every peer is waited for.
     #[cold]
     pub(crate) fn expect_all(&mut self) {

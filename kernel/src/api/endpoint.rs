@@ -36,6 +36,10 @@ pub(crate) const BUDGET: u32 = 64;
 /// it is looked at after each. A deadline is seen this much late at most.
 pub(crate) const POLLS_PER_TICK: u32 = 64;
 
+/// Idle polls from one search to the next for receives of any source, of a caller that polls by
+/// itself.
+pub(crate) const POLLS_PER_WILDCARD_WALK: u64 = 4096;
+
 /// The identity of this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -209,6 +213,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             // A caller that polls by itself does not read the clock.
             if idle.is_multiple_of(POLLS_PER_TICK.into()) {
                 self.engine.now = self.platform.now();
+                if cfg!(target_pointer_width = "64") && idle.is_multiple_of(POLLS_PER_WILDCARD_WALK) {
+                    self.expect_for_wildcards();
+                }
             }
         }
         arrived + sent
@@ -279,7 +286,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
 
     /// Leaves the job in good order: deletes the attributes of self, sends what is pending, then
     /// says goodbye to every peer. Peers that still wait for this process fail with
-    /// [`Cause::PeerLeft`] instead of hanging.
+    /// [`Cause::PeerLeft`] instead of hanging; over a transport of connections, those that have
+    /// none with it yet fail as if it were dead, once they have tried for as long as they may.
     ///
     /// # Errors
     /// [`Cause::TimedOut`] if that could not be done within `limit`; it names the first peer that
@@ -299,8 +307,10 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         }
         let mut deaf = None;
         for peer in self.others() {
-            let is_told = self.transport.tells_departure(peer)
-                || self.poll_until(deadline, |ep| ep.send_control(peer, Control::Goodbye));
+            // Asked each time: what a peer would be told by may end before it can be.
+            let is_told = self.poll_until(deadline, |ep| {
+                ep.transport.tells_departure(peer) || ep.send_control(peer, Control::Goodbye)
+            });
             if !is_told {
                 deaf = deaf.or(Some(peer));
             }

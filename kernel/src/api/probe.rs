@@ -4,7 +4,7 @@
 use aldis_hal::{Cause, Operation, PeerId, Platform, Transport};
 
 use crate::api::call::CallSubject;
-use crate::api::endpoint::{BUDGET, Endpoint};
+use crate::api::endpoint::{BUDGET, Endpoint, POLLS_PER_WILDCARD_WALK};
 use crate::api::poll_rounds::Within;
 use crate::engine::matching::Envelope;
 use crate::engine::state::{Engine, status};
@@ -60,6 +60,11 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
             pattern => pattern.map_err(|cause| self.refuse(call, cause))?,
         };
         self.poll(BUDGET);
+        let idle = self.engine.counters.polls_idle;
+        if cfg!(target_pointer_width = "64") && peer.is_none() && idle.is_multiple_of(POLLS_PER_WILDCARD_WALK)
+        {
+            self.expect_all();
+        }
         look(&mut self.engine, &pattern, peer).map_err(|cause| self.refuse(call, cause))
     }
 }

@@ -53,6 +53,7 @@ pub struct Wire {
     next: usize,
     direct: DirectEnd,
     told: Instant,
+    expected: Vec<PeerId>,
 }
 
 /// A message that is being written.
@@ -74,6 +75,14 @@ impl Wire {
     /// Returns the time of the last poll, as the kernel told it.
     pub fn told(&self) -> Instant {
         self.told
+    }
+
+    /// Returns the peers that the kernel has said it waits for, each once, in order.
+    pub fn expected(&self) -> Vec<u32> {
+        let mut peers: Vec<u32> = self.expected.iter().map(|peer| peer.0).collect();
+        peers.sort_unstable();
+        peers.dedup();
+        peers
     }
 
     fn take(&mut self, peer: PeerId) -> Result<&RigQueue, Refusal> {
@@ -110,6 +119,9 @@ impl Transport for Wire {
             self.dead.set(None);
         }
         Ok(())
+    }
+    fn expect(&mut self, peer: PeerId) {
+        self.expected.push(peer);
     }
     fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
         assert!(header.len() + payload.len() <= 56, "a short message must be short");
@@ -374,6 +386,7 @@ impl Job {
                 next: 0,
                 direct,
                 told: Instant(0),
+                expected: Vec::new(),
             };
             let config = Config { me: PeerId(me as u32), size, epoch: Epoch(100 + me as u32) };
             let mut rank = Endpoint::new(storage.memory(), wire, clock.clone(), config).unwrap();

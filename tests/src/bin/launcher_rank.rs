@@ -79,6 +79,7 @@ fn behave(ep: &mut HostEndpoint, behaviour: &str) -> Outcome {
         }
         "panic" => panic!("out of ideas"),
         "leave" => Ok(()),
+        "leave early" => leave_early(ep),
         "full" => {
             let mut buffers = vec![[0_u8; 8]; 2000];
             ep.scope(|s| {
@@ -161,6 +162,24 @@ fn tell_the_wait(ep: &HostEndpoint) {
         }
         say(&format!("rank {rank} waits"));
     });
+}
+
+/// The last of three ranks leaves at once, and the first waits for any source until the second
+/// sends something.
+fn leave_early(ep: &mut HostEndpoint) -> Outcome {
+    let world = ep.world();
+    match world.rank().0 {
+        0 => {
+            std::thread::sleep(Duration::from_millis(300));
+            ep.recv(&world, &mut [0_u8; 8], Source::Any, TAG)?;
+        }
+        1 => {
+            std::thread::sleep(Duration::from_secs(1));
+            ep.send(&world, &[1_u8; 8], Rank(0), TAG)?;
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 /// Messages of several sizes go round and are checked; the ranks tell when a third of it is done.

@@ -3,6 +3,7 @@
 
 use core::time::Duration;
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 use nix::sys::signal::{Signal, kill};
 
@@ -45,6 +46,15 @@ fn tcp_alone_serves_one_host() {
 
 /// Where nodes have equally many ranks, collectives are in two levels: also those of a part of the
 /// ranks that has equally many on each, and where a rule names two levels.
+/// An attempt to connect to one that has left is no reason to stay.
+#[test]
+fn who_waited_for_one_that_has_left_leaves_at_once() {
+    let before = Instant::now();
+    let ended = behave(3, &["--transport", "tcp"], "leave early");
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert!(before.elapsed() < Duration::from_secs(10), "{:?}", before.elapsed());
+}
+
 #[test]
 fn collectives_between_alike_nodes_are_in_two_levels() {
     const TWO_LEVELS: &str = "two_level";

@@ -86,6 +86,21 @@ fn a_killed_agent_is_named_and_takes_all_below_it_along() {
     }
 }
 
+/// One that does not answer any more is killed by the agent that has started it, before that is
+/// killed itself.
+#[test]
+fn a_stopped_agent_below_does_not_outlive_the_job() {
+    for stopped in [2, 6] {
+        let mut job = begin(7, &TREE, "hang");
+        let pids = job.pids(7);
+        let agents = agents(&pids);
+        kill(agents[stopped], Signal::SIGSTOP).unwrap();
+        kill(pids[0], Signal::SIGKILL).unwrap();
+        job.wait().says(137, &["rank 0 (pid ", "on local:a) was killed by SIGKILL"]);
+        assert!(all_gone(&pids) && all_gone(&agents), "agent {stopped} or its rank outlives the job");
+    }
+}
+
 #[test]
 fn a_killed_launcher_takes_the_whole_tree_along() {
     let mut job = begin(7, &TREE, "hang");

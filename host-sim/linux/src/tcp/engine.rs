@@ -210,12 +210,11 @@ impl TcpEngine {
         row.is_some_and(|row| row.presence() == Presence::Known) && self.links.first_of(peer) == NONE
     }
 
-    /// Returns true if the peer has a connection, or one is being made, by either side: by that it
-    /// is to be told that this rank leaves. Whoever waits for this rank has made one.
+    /// Returns true if the peer has a connection, or is known to be making one with this rank: by
+    /// that it is to be told that this rank leaves. An attempt that was refused is none: nobody is
+    /// there to be told.
     pub(super) fn is_in_touch(&self, peer: PeerId) -> bool {
-        self.links.first_of(peer) != NONE
-            || self.wanted.iter().any(|(wanted, _)| *wanted == peer)
-            || self.is_greeted(peer)
+        self.links.first_of(peer) != NONE || self.is_greeted(peer)
     }
 
     /// Returns what the handshakes share.

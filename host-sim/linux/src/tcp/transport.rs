@@ -117,8 +117,8 @@ impl Extras for Tcp {
         }
     }
 
-    /// Returns true of a peer without a connection: whoever waits for this rank has made one, and
-    /// who does so from now on finds that nobody listens.
+    /// Returns true of a peer without a connection: who waits for this rank makes one. If it is too
+    /// late for that, nobody listens any more, which is told after the time for connections.
     fn tells_departure(&self, peer: PeerId) -> bool {
         self.engine.as_ref().is_none_or(|engine| !engine.is_in_touch(peer))
     }

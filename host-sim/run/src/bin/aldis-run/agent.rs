@@ -9,7 +9,7 @@ use aldis_sys::event::{PollFd, PollFlags, poll};
 use aldis_sys::file::dup;
 use aldis_sys::signal::Signal;
 
-use crate::branch::{Branch, BranchPart, hang_up};
+use crate::branch::{Branch, BranchPart, EndingBranches};
 use crate::error::{LaunchError, system};
 use crate::link::{ControlLink, LinkError};
 use crate::messages::{FromNode, HostEvent, OUTPUT_WINDOW, ToNode, VERSION};
@@ -33,7 +33,14 @@ pub(crate) fn run() -> Result<u8, LaunchError> {
     let input = dup(std::io::stdin()).map_err(system("dup"))?;
     let output = dup(std::io::stdout()).map_err(system("dup"))?;
     let link = ControlLink::new(input, output).map_err(system("fcntl"))?;
-    let mut agent = Agent { signals, link, node: None, room: OUTPUT_WINDOW, branches: Vec::new() };
+    let mut agent = Agent {
+        signals,
+        link,
+        node: None,
+        room: OUTPUT_WINDOW,
+        branches: Vec::new(),
+        ending: EndingBranches::default(),
+    };
     match agent.serve() {
         Ok(code) => Ok(code),
         // The launcher has seen the end, or is gone.
@@ -56,6 +63,8 @@ struct Agent {
     room: u32,
     /// The hosts whose agents this one has started.
     branches: Vec<Branch>,
+    /// Those that are over.
+    ending: EndingBranches,
 }
 
 impl Agent {
@@ -108,7 +117,7 @@ impl Agent {
             );
         }
         let hurries = room && self.node.as_ref().is_some_and(Node::hurries);
-        let deadlines = self.branches.iter().filter_map(Branch::deadline);
+        let deadlines = self.branches.iter().filter_map(Branch::deadline).chain(self.ending.deadline());
         let next = self.node.as_ref().and_then(Node::deadline).into_iter().chain(deadlines).min();
         let patience = timeout_until(next, hurries);
         let (sources, mut files): (Vec<_>, Vec<_>) = watched.into_iter().unzip();
@@ -154,7 +163,10 @@ impl Agent {
                     let branch = self.branches.iter_mut().find(|branch| branch.host() == host);
                     branch.into_iter().for_each(|branch| branch.say(&message));
                 }
-                (ToNode::Cut { host }, _) => self.branches.retain(|branch| branch.host() != host),
+                (ToNode::Cut { host }, _) => {
+                    let cut = self.branches.extract_if(.., |branch| branch.host() == host);
+                    cut.for_each(|branch| self.ending.take(branch));
+                }
                 (ToNode::Room(bytes), _) => self.room = self.room.saturating_add(bytes).min(OUTPUT_WINDOW),
                 (command, Some(node)) => node.obey(command),
                 // There was a refusal, and there are no ranks.
@@ -176,6 +188,7 @@ impl Agent {
 
     /// Sends the launcher what is new.
     fn report(&mut self) -> Result<(), LinkError> {
+        self.ending.reap();
         for place in 0..self.branches.len() {
             let events = self.branches.get_mut(place).map(Branch::step);
             self.pass_up(events.unwrap_or_default())?;
@@ -195,6 +208,6 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        hang_up(&mut self.branches);
+        self.branches.drain(..).for_each(|branch| self.ending.take(branch));
     }
 }

@@ -74,6 +74,8 @@ impl Branch {
     pub(crate) fn take(&mut self, part: BranchPart) -> Vec<HostEvent> {
         if part == BranchPart::Errors {
             self.agent.read_errors();
+        }
+        if part == BranchPart::Errors || self.is_lost {
             return Vec::new();
         }
         match self.agent.hear() {
@@ -133,14 +135,31 @@ impl Branch {
         }
         vec![HostEvent { host: Some(self.host), event: FromNode::Fault(fault) }]
     }
-
-    /// Closes its agent's pipe, upon which all that is below ends, without waiting for it.
-    pub(crate) fn hang_up(&mut self) {
-        self.agent.hang_up();
-    }
 }
 
-/// Ends branches side by side.
-pub(crate) fn hang_up(branches: &mut [Branch]) {
-    branches.iter_mut().for_each(Branch::hang_up);
+/// Branches whose agents are to end, side by side and without being waited for until this is
+/// dropped.
+#[derive(Debug, Default)]
+pub(crate) struct EndingBranches(Vec<Branch>);
+
+impl EndingBranches {
+    /// Closes the pipe of a branch's agent, upon which all that is below ends.
+    pub(crate) fn take(&mut self, mut branch: Branch) {
+        branch.agent.hang_up();
+        self.0.push(branch);
+    }
+
+    /// Forgets those that have ended, and ends those that have had their time.
+    pub(crate) fn reap(&mut self) {
+        let now = Instant::now();
+        self.0.retain_mut(|branch| {
+            let is_late = branch.agent.farewell_ends().is_none_or(|end| now >= end);
+            !is_late && !branch.agent.has_ended()
+        });
+    }
+
+    /// The time at which the next of them has had its time.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.0.iter().filter_map(|branch| branch.agent.farewell_ends()).min()
+    }
 }

@@ -46,6 +46,8 @@ pub(crate) struct JobHost {
     process: HostProcess,
     /// True while it can be given its order.
     pub(crate) ready: bool,
+    /// True once its agent has sent its first message.
+    is_greeted: bool,
     /// True once all that it has to tell is told.
     pub(crate) over: bool,
     /// The fault that was found with it.
@@ -66,7 +68,7 @@ impl JobHost {
             },
         };
         let (ready, over) = (share.place == HostPlace::Here, fault.is_some());
-        Self { share, starter, process, ready, over, fault, owed: 0 }
+        Self { share, starter, process, ready, is_greeted: false, over, fault, owed: 0 }
     }
 
     /// Returns true if the launcher itself runs its ranks.
@@ -161,9 +163,11 @@ impl JobHost {
         }
     }
 
-    /// Its agent has sent its first message.
-    pub(crate) fn greet(&mut self) {
-        self.ready = !self.over;
+    /// Its agent has sent its first message; returns false if it has done so before.
+    pub(crate) fn greet(&mut self) -> bool {
+        let is_first = !core::mem::replace(&mut self.is_greeted, true);
+        self.ready |= is_first && !self.over;
+        is_first
     }
 
     /// Output of its ranks was taken from its agent, if it has one.
@@ -200,15 +204,11 @@ impl JobHost {
         !matches!(self.process, HostProcess::Gone)
     }
 
-    /// Ends its process, if that is the launcher's to do.
-    pub(crate) fn cut(&mut self) {
-        self.process = HostProcess::Gone;
-    }
-
-    /// Closes the way to its agent, if it is the launcher's, without waiting for its end.
-    pub(crate) fn hang_up(&mut self) {
-        if let HostProcess::There(branch) = &mut self.process {
-            branch.hang_up();
+    /// Lets go of its process; returns the branch that is to be ended, if it is the launcher's.
+    pub(crate) fn cut(&mut self) -> Option<Branch> {
+        match core::mem::replace(&mut self.process, HostProcess::Gone) {
+            HostProcess::There(branch) => Some(branch),
+            _ => None,
         }
     }
 }

@@ -2,9 +2,11 @@
 //! below a host that is lost.
 
 use core::ops::{Deref, DerefMut};
+use std::time::Instant;
 
 use aldis_run::hosts::Share;
 
+use crate::branch::EndingBranches;
 use crate::host::JobHost;
 use crate::host_fault::HostFault;
 use crate::messages::ToNode;
@@ -16,6 +18,8 @@ use crate::tree;
 pub(crate) struct JobHosts {
     hosts: Vec<JobHost>,
     ways: AgentCommands,
+    /// The launcher's own branches that are over.
+    ending: EndingBranches,
 }
 
 impl JobHosts {
@@ -25,7 +29,7 @@ impl JobHosts {
         let starters = tree::starters(&shares, fanout);
         let hosts = shares.into_iter().zip(starters).zip(0..);
         let hosts = hosts.map(|((share, starter), number)| JobHost::new(share, number, starter, &ways));
-        Self { hosts: hosts.collect(), ways }
+        Self { hosts: hosts.collect(), ways, ending: EndingBranches::default() }
     }
 
     /// Sends all hosts a message: agents pass it on to those that they have started.
@@ -46,8 +50,9 @@ impl JobHosts {
     pub(crate) fn grow(&mut self, place: usize) {
         let below = (0..).zip(&self.hosts).filter(|(_, host)| host.starter == Some(place) && !host.over);
         let below: Vec<_> = below.map(|(number, host)| (number, host.share.place.clone())).collect();
+        let ways = self.ways.below(self.above(place).count() as u32);
         for (host, at) in below {
-            self.say_to(place, ToNode::Grow { host, place: at, ways: self.ways.clone() });
+            self.say_to(place, ToNode::Grow { host, place: at, ways: ways.clone() });
         }
     }
 
@@ -76,8 +81,13 @@ impl JobHosts {
 
     /// Returns true if the messages of the host at `place` pass by the agent of that at `above`.
     pub(crate) fn is_below(&self, place: usize, above: usize) -> bool {
+        self.above(place).any(|at| at == above)
+    }
+
+    /// The host at `place`, and those by whose agents its messages pass.
+    fn above(&self, place: usize) -> impl Iterator<Item = usize> {
         let starter = |place: &usize| self.hosts.get(*place).and_then(|host| host.starter);
-        core::iter::successors(Some(place), starter).any(|at| at == above)
+        core::iter::successors(Some(place), starter)
     }
 
     /// Ends the processes of hosts that are over, once all below them are.
@@ -89,16 +99,18 @@ impl JobHosts {
                 continue;
             }
             let Some(host) = self.hosts.get_mut(place) else { continue };
-            host.cut();
-            if let Some(starter) = host.starter {
+            let (branch, starter) = (host.cut(), host.starter);
+            branch.into_iter().for_each(|branch| self.ending.take(branch));
+            if let Some(starter) = starter {
                 self.say_to(starter, ToNode::Cut { host: place as u32 });
             }
         }
+        self.ending.reap();
     }
 
-    /// Closes the ways to all agents, so that they end side by side.
-    pub(crate) fn hang_up(&mut self) {
-        self.hosts.iter_mut().for_each(JobHost::hang_up);
+    /// The time at which an agent that is over has had its time.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.ending.deadline()
     }
 }
 

@@ -13,7 +13,7 @@ use crate::remote::{self, AgentCommands};
 /// Returns the way in which agents are started.
 pub(crate) fn ways(options: &Options) -> Result<AgentCommands, String> {
     let agent = options.agent.clone().map_or_else(remote::own_program, Ok)?;
-    Ok(AgentCommands { shell: options.ssh.clone(), agent })
+    Ok(AgentCommands { shell: options.ssh.clone(), agent, farewell_ms: remote::FAREWELL_MS })
 }
 
 /// A job, as its ranks tell it from others.

@@ -1,11 +1,13 @@
 //! An agent as the launcher sees it: a process, perhaps ssh, behind whose pipes a node of another
 //! place is.
 
+use core::time::Duration;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
+use std::time::Instant;
 
 use aldis_run::hosts::{HostPlace, quoted};
 use aldis_sys::event::{PollFd, PollFlags, PollTimeout, poll};
@@ -28,19 +30,27 @@ pub(crate) const AGENT: &str = "--agent-of-aldis-run";
 /// Bytes of an agent's errors that are kept for the report.
 const SAID_BYTES_MAX: usize = 4096;
 
-/// The time that an agent may take to end once its pipe is closed, before it is killed.
-const FAREWELL_MS: u16 = 500;
+/// The time that an agent of the launcher's may take to end once its pipe is closed, ms.
+pub(crate) const FAREWELL_MS: u16 = 500;
 
 /// The way in which agents are started.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct AgentCommands {
     /// The command before the name of a machine.
     pub(crate) shell: Vec<String>,
+    /// The time that an agent may take to end once its pipe is closed, before it is killed, ms: less
+    /// in a process whose own starter waits for it in turn.
+    pub(crate) farewell_ms: u16,
     /// The launcher's program on the machine.
     pub(crate) agent: String,
 }
 
 impl AgentCommands {
+    /// The same commands for an agent that is to start others, so far below the launcher.
+    pub(crate) fn below(&self, depth: u32) -> Self {
+        Self { farewell_ms: self.farewell_ms.checked_shr(depth).unwrap_or(0), ..self.clone() }
+    }
+
     /// The command line of the agent in `place`.
     fn line(&self, place: &HostPlace) -> Vec<String> {
         let own = |word: &str| word.to_owned();
@@ -73,6 +83,10 @@ pub(crate) struct Agent {
     said: Vec<u8>,
     /// The program that was started, for errors.
     program: String,
+    /// The time that it may take to end.
+    farewell: Duration,
+    /// The time at which its pipe was closed by this side.
+    hung_up: Option<Instant>,
 }
 
 impl Agent {
@@ -95,7 +109,9 @@ impl Agent {
             let flags = FcntlArg::F_SETFL(OFlag::O_NONBLOCK);
             fcntl(errors, flags).map_err(|errno| failed(errno.into()) + " (fcntl)")?;
         }
-        Ok(Self { child, link: Some(link), errors, said: Vec::new(), program: program.clone() })
+        let farewell = Duration::from_millis(ways.farewell_ms.into());
+        let (said, program) = (Vec::new(), program.clone());
+        Ok(Self { child, link: Some(link), errors, said, program, farewell, hung_up: None })
     }
 
     /// The descriptors to be watched: of the link, and of its errors.
@@ -176,6 +192,17 @@ impl Agent {
     /// Closes its pipe, upon which it ends all its ranks and itself.
     pub(crate) fn hang_up(&mut self) {
         self.link = None;
+        self.hung_up.get_or_insert_with(Instant::now);
+    }
+
+    /// The time until which it may take to end.
+    pub(crate) fn farewell_ends(&self) -> Option<Instant> {
+        Some(self.hung_up? + self.farewell)
+    }
+
+    /// Returns true if its process has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(try_wait(&mut self.child), Ok(None))
     }
 }
 
@@ -183,9 +210,10 @@ impl Drop for Agent {
     /// Waits a moment for its end once its pipe is closed.
     fn drop(&mut self) {
         self.hang_up();
+        let left = self.farewell_ends().map(|end| end.saturating_duration_since(Instant::now()));
+        let left = PollTimeout::try_from(left.unwrap_or_default()).unwrap_or(PollTimeout::ZERO);
         if let Some(errors) = &self.errors {
-            let _ =
-                poll(&mut [PollFd::new(errors.as_fd(), PollFlags::empty())], PollTimeout::from(FAREWELL_MS));
+            let _ = poll(&mut [PollFd::new(errors.as_fd(), PollFlags::empty())], left);
         }
         let _ = kill_child(&mut self.child);
         let _ = wait(&mut self.child);
@@ -193,7 +221,11 @@ impl Drop for Agent {
 }
 
 fn listen(link: &mut ControlLink<HostEvent>) -> Result<Vec<HostEvent>, LinkError> {
-    link.flush()?;
+    match link.flush() {
+        // It reads no more; what it sent before is there to be heard.
+        Ok(()) | Err(LinkError::System { errno: Errno::EPIPE, .. }) => {}
+        Err(error) => return Err(error),
+    }
     link.hear()?;
     let mut events = Vec::new();
     while let Some(event) = link.next()? {
@@ -226,6 +258,7 @@ mod tests {
         let ways = |shell: &str| AgentCommands {
             shell: aldis_run::hosts::words(shell).unwrap(),
             agent: "/opt/it's/run".into(),
+            farewell_ms: FAREWELL_MS,
         };
         let line = |shell: &str, place: HostPlace| ways(shell).line(&place).join("|");
         let machine = || HostPlace::Machine("b".into());

@@ -216,7 +216,7 @@ impl<'a> Supervisor<'a> {
         let interrupted = self.interrupted.map(|(_, came)| came + self.options.kill_after);
         let judging =
             if self.verdict.is_some() { [None; 4] } else { [timeout, join, self.settling, interrupted] };
-        let hosts = self.hosts.iter().filter_map(JobHost::deadline);
+        let hosts = self.hosts.iter().filter_map(JobHost::deadline).chain(self.hosts.deadline());
         let next = judging.into_iter().chain([self.end_by]).flatten().chain(hosts).min();
         // A start that was refused on this machine is no event of any descriptor.
         let refused = self.verdict.is_none() && self.hosts.iter().any(|host| host.fault.is_some());
@@ -302,8 +302,9 @@ impl<'a> Supervisor<'a> {
             }
             FromNode::Over => self.hosts.get_mut(place).into_iter().for_each(JobHost::dismiss),
             FromNode::Hello { .. } => {
-                self.hosts.get_mut(place).into_iter().for_each(JobHost::greet);
-                self.hosts.grow(place);
+                if self.hosts.get_mut(place).is_some_and(JobHost::greet) {
+                    self.hosts.grow(place);
+                }
             }
             FromNode::Refused(refusal) => {
                 let host = self.hosts.get_mut(place).into_iter();
@@ -469,7 +470,7 @@ impl<'a> Supervisor<'a> {
     /// Shows the rest of the output and says how it went.
     fn close(mut self) -> u8 {
         let after = self.started.elapsed();
-        self.hosts.hang_up();
+        self.hosts.cut();
         self.relay.finish();
         let code = self.tell_lost(self.exit_code());
         let moment = match &self.verdict {

@@ -2,8 +2,8 @@
 //!
 //! The launcher starts the agents of the first hosts, as many as the fan-out says, each of these
 //! those of as many others, and so on, so that no process has more than so many pipes however many
-//! hosts there are. Hosts of other machines stand below each other, and so do those of this one:
-//! a namespace of this machine cannot be entered from another.
+//! hosts there are. Other machines stand below each other, so do namespaces of this machine, which
+//! cannot be entered from another, and so does what is apart on it without one.
 
 use aldis_run::hosts::{HostPlace, Share};
 
@@ -11,9 +11,11 @@ use aldis_run::hosts::{HostPlace, Share};
 pub(crate) fn starters(shares: &[Share], fanout: u32) -> Vec<Option<usize>> {
     let mut starters = vec![None; shares.len()];
     let is_afar = |place: &HostPlace| matches!(place, HostPlace::Machine(_));
-    let is_near = |place: &HostPlace| matches!(place, HostPlace::Apart(_) | HostPlace::Namespace(_));
-    grow(&mut starters, &places(shares, is_afar), fanout as usize);
-    grow(&mut starters, &places(shares, is_near), fanout as usize);
+    let is_namespace = |place: &HostPlace| matches!(place, HostPlace::Namespace(_));
+    let is_apart = |place: &HostPlace| matches!(place, HostPlace::Apart(_));
+    for wanted in [places(shares, is_afar), places(shares, is_namespace), places(shares, is_apart)] {
+        grow(&mut starters, &wanted, fanout as usize);
+    }
     starters
 }
 
@@ -56,9 +58,9 @@ mod tests {
     }
 
     #[test]
-    fn machines_and_namespaces_of_this_one_do_not_start_each_other() {
-        let apart = [None, None, None, Some(1), Some(2), Some(3)];
-        assert_eq!(tree("localhost,a,netns:x,b,local:y,c", 1), apart);
+    fn hosts_of_one_kind_start_each_other_and_no_others() {
+        let kinds = [None, None, None, Some(1), None, Some(2), Some(3), Some(4)];
+        assert_eq!(tree("localhost,a,netns:x,b,local:y,netns:z,c,local:w", 1), kinds);
     }
 
     #[test]
