@@ -62,6 +62,7 @@ fn behave(ep: &mut HostEndpoint, behaviour: &str) -> Outcome {
         "levels" => levels(ep),
         // Every rank waits for a message that no rank sends.
         "hang" => wait_for(ep, Rank((me.0 + 1) % world.size())),
+        "leave early" => leave_early(ep),
         // The last rank misbehaves, the others wait for it.
         _ if me != last && !matches!(behaviour, "stream" | "stuck" | "reword") => wait_for(ep, last),
         "stream" => stream(ep),
@@ -79,7 +80,6 @@ fn behave(ep: &mut HostEndpoint, behaviour: &str) -> Outcome {
         }
         "panic" => panic!("out of ideas"),
         "leave" => Ok(()),
-        "leave early" => leave_early(ep),
         "full" => {
             let mut buffers = vec![[0_u8; 8]; 2000];
             ep.scope(|s| {
