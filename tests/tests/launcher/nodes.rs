@@ -46,7 +46,7 @@ fn tcp_alone_serves_one_host() {
 
 /// Where nodes have equally many ranks, collectives are in two levels: also those of a part of the
 /// ranks that has equally many on each, and where a rule names two levels.
-/// An attempt to connect to one that has left is no reason to stay.
+/// An attempt to connect to a rank that has left is no reason to stay.
 #[test]
 fn who_waited_for_one_that_has_left_leaves_at_once() {
     let before = Instant::now();

@@ -86,8 +86,8 @@ fn a_killed_agent_is_named_and_takes_all_below_it_along() {
     }
 }
 
-/// One that does not answer any more is killed by the agent that has started it, before that is
-/// killed itself.
+/// An agent that does not answer any more is killed by the one that has started it, before that
+/// is killed itself.
 #[test]
 fn a_stopped_agent_below_does_not_outlive_the_job() {
     for stopped in [2, 6] {

@@ -38,8 +38,8 @@ pub(crate) const FAREWELL_MS: u16 = 500;
 pub(crate) struct AgentCommands {
     /// The command before the name of a machine.
     pub(crate) shell: Vec<String>,
-    /// The time that an agent may take to end once its pipe is closed, before it is killed, ms: less
-    /// in a process whose own starter waits for it in turn.
+    /// The time that an agent may take to end once its pipe is closed, before it is killed, ms:
+    /// less in a process whose own starter waits for it in turn.
     pub(crate) farewell_ms: u16,
     /// The launcher's program on the machine.
     pub(crate) agent: String,
