@@ -17,7 +17,8 @@ use crate::steering::Steering;
 /// each descriptor, and the queue for commands.
 pub const fn queues_bytes_needed(pairs: usize, queue: usize, frame_bytes: usize) -> usize {
     let commands = queue_bytes(control::DESCRIPTORS) + control::BUFFER_BYTES;
-    pairs * pair_bytes(queue, frame_bytes) + commands + 3 * PAGE_SIZE
+    // Each pair begins on a page.
+    pairs * pair_bytes(queue, frame_bytes).next_multiple_of(PAGE_SIZE) + commands + 3 * PAGE_SIZE
 }
 
 /// The wishes of a card's owner.
@@ -62,7 +63,9 @@ pub struct VirtioQueues<T: Transport, const PAIRS: usize, const QUEUE: usize> {
 }
 
 impl<T: Transport, const PAIRS: usize, const QUEUE: usize> VirtioQueues<T, PAIRS, QUEUE> {
-    /// Resets and starts the device with as many pairs as it has, `PAIRS` at most.
+    /// Resets and starts the device with as many pairs as it has, `PAIRS` at most. A device that
+    /// chooses queues by itself ([`QueueChoice::ByFlow`]) may choose any of these for a frame: each
+    /// has to be polled then, so `PAIRS` is to be no more than there are cores for.
     ///
     /// # Errors
     /// Those of [`VirtioNet::new`](super::VirtioNet::new), and: [`Cause::TooBig`] for a steering

@@ -175,6 +175,22 @@ fn a_device_that_does_not_obey_is_reset() {
 }
 
 #[test]
+fn short_queues_of_several_pairs_find_room_for_their_pages() {
+    // As much as memory that begins one byte past a page has to have: a page for each beginning.
+    let page = virtio_drivers::PAGE_SIZE;
+    for (pairs, queue, frame_bytes) in [(3, 8, 1538), (4, 4, 1538), (8, 2, 1514), (6, 16, 1538)] {
+        let mut at = 1_usize;
+        let mut take = |bytes: usize| at = at.next_multiple_of(page) + bytes;
+        for _ in 0..pairs {
+            take(super::super::pair::pair_bytes(queue, frame_bytes));
+        }
+        take(queues_bytes_needed(0, queue, frame_bytes) - 3 * page);
+        let (needed, said) = (at - 1, queues_bytes_needed(pairs, queue, frame_bytes));
+        assert!(needed <= said, "{pairs} pairs of {queue}: {needed} of {said} bytes");
+    }
+}
+
+#[test]
 fn what_a_card_of_several_pairs_takes_is_what_is_said() {
     device::lend_memory();
     let _making = MAKING.write().unwrap();
