@@ -12,10 +12,12 @@ use crate::harness::{RANK, becomes, begin, is_alive, start};
 
 const SOON: Duration = Duration::from_secs(1);
 
-/// Entries of a folder that a job of this project could have made.
-fn entries(folder: &str) -> BTreeSet<PathBuf> {
-    let entries = read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    entries.filter(|path| path.to_string_lossy().to_lowercase().contains("aldis")).collect()
+/// Files and sockets with a name that one of these words of a job is in: its key, or one of its
+/// processes. Other tests, which run meanwhile, have files of their own.
+fn named(words: &[String]) -> BTreeSet<PathBuf> {
+    let entries = ["/dev/shm", "/tmp"].into_iter().flat_map(read_dir).flatten().flatten();
+    let is_of_job = |path: &PathBuf| words.iter().any(|word| path.to_string_lossy().contains(word));
+    entries.map(|entry| entry.path()).filter(is_of_job).collect()
 }
 
 /// The job key in the names of the segments that a process has mapped: `/memfd:aldis-<key>-<rank>`.
@@ -39,16 +41,17 @@ pub(crate) fn holders(key: &str) -> Vec<PathBuf> {
 
 #[test]
 fn segments_have_no_name_and_go_with_the_last_rank() {
-    let before = (entries("/dev/shm"), entries("/tmp"));
     let mut job = begin(3, &[], "stream");
     let pids = job.pids(3);
     let key = job_key(pids[1]);
     assert!(holders(&key).len() >= 4, "three ranks and the launcher's boards");
-    assert_eq!((entries("/dev/shm"), entries("/tmp")), before, "no file and no socket has a name");
+    let processes = pids.iter().chain([&job.pid()]).map(|pid| format!("aldis-{pid}"));
+    let words: Vec<String> = processes.chain([key.clone()]).collect();
+    assert_eq!(named(&words), BTreeSet::new(), "no file and no socket has a name");
     kill(pids[1], Signal::SIGKILL).unwrap();
     job.wait().says(137, &["rank 1 (pid"]);
     assert_eq!(holders(&key), Vec::<PathBuf>::new());
-    assert_eq!((entries("/dev/shm"), entries("/tmp")), before);
+    assert_eq!(named(&words), BTreeSet::new());
 }
 
 #[test]
