@@ -210,15 +210,24 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         if arrived + sent == 0 {
             let idle = &mut self.engine.counters.polls_idle;
             count(idle);
-            // A caller that polls by itself does not read the clock.
             if idle.is_multiple_of(POLLS_PER_TICK.into()) {
-                self.engine.now = self.platform.now();
-                if cfg!(target_pointer_width = "64") && idle.is_multiple_of(POLLS_PER_WILDCARD_WALK) {
-                    self.expect_for_wildcards();
-                }
+                self.tick();
             }
         }
         arrived + sent
+    }
+
+    /// Does what is due while nothing happens: a caller that polls by itself neither reads the
+    /// clock nor says that it waits for any source.
+    #[cfg_attr(feature = "fast-paths", cold)]
+    #[cfg_attr(feature = "fast-paths", inline(never))]
+    #[cfg_attr(not(feature = "fast-paths"), inline(always))]
+    fn tick(&mut self) {
+        self.engine.now = self.platform.now();
+        let idle = self.engine.counters.polls_idle;
+        if cfg!(target_pointer_width = "64") && idle.is_multiple_of(POLLS_PER_WILDCARD_WALK) {
+            self.expect_for_wildcards();
+        }
     }
 
     /// See [`EndpointPlane::failure`](crate::plane::EndpointPlane::failure).
