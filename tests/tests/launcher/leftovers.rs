@@ -45,7 +45,8 @@ fn segments_have_no_name_and_go_with_the_last_rank() {
     let pids = job.pids(3);
     let key = job_key(pids[1]);
     assert!(holders(&key).len() >= 4, "three ranks and the launcher's boards");
-    let processes = pids.iter().chain([&job.pid()]).map(|pid| format!("aldis-{pid}"));
+    let launcher = job.pid();
+    let processes = pids.iter().chain([&launcher]).map(|pid| format!("aldis-{pid}"));
     let words: Vec<String> = processes.chain([key.clone()]).collect();
     assert_eq!(named(&words), BTreeSet::new(), "no file and no socket has a name");
     kill(pids[1], Signal::SIGKILL).unwrap();
