@@ -183,7 +183,7 @@ fn a_mailbox_that_is_full_loses_what_comes() {
 }
 
 #[test]
-fn cores_hand_over_to_each_other_at_once() {
+fn frames_pass_between_endpoints_on_concurrent_threads() {
     const ROUNDS: u32 = 20_000;
     let storage = HandoverStorage::<3, 4, BYTES>::new();
     let storage = &storage;

@@ -48,7 +48,7 @@ fn tcp_alone_serves_one_host() {
 /// ranks that has equally many on each, and where a rule names two levels.
 /// An attempt to connect to a rank that has left is no reason to stay.
 #[test]
-fn who_waited_for_one_that_has_left_leaves_at_once() {
+fn a_refused_connection_does_not_delay_leaving() {
     let before = Instant::now();
     let ended = behave(3, &["--transport", "tcp"], "leave early");
     assert_eq!(ended.code, Some(0), "{ended:#?}");

@@ -227,7 +227,7 @@ fn checksums_are_left_to_a_device_that_is_asked_for_them() {
 }
 
 #[test]
-fn what_the_device_vouches_for_is_told_of_each_frame() {
+fn each_frame_says_which_checksums_the_device_has_verified() {
     device::lend_memory();
     let device = FakeDevice::modern();
     let _making = MAKING.read().unwrap();

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn asides_of_other_cores_are_asides() {
+    fn the_prefix_of_a_core_is_taken_off() {
         assert_eq!(of_core("core 1: info: 7 frames"), "info: 7 frames");
         assert_eq!(of_core("corelation: info: 7"), "corelation: info: 7");
     }

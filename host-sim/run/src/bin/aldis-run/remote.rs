@@ -16,7 +16,6 @@ use aldis_sys::process::{
     Child, ChildStderr, Command, ExitStatus, Stdio, current_exe, kill_child, spawn, try_wait, wait,
 };
 use aldis_sys::{Errno, uninterrupted};
-
 use serde::{Deserialize, Serialize};
 
 use crate::branch::BranchPart;
@@ -46,7 +45,7 @@ pub(crate) struct AgentCommands {
 }
 
 impl AgentCommands {
-    /// The same commands for an agent that is to start others, so far below the launcher.
+    /// Returns these commands for an agent that starts others, `depth` levels below the launcher.
     pub(crate) fn below(&self, depth: u32) -> Self {
         Self { farewell_ms: self.farewell_ms.checked_shr(depth).unwrap_or(0), ..self.clone() }
     }
@@ -186,9 +185,7 @@ impl Agent {
             lines => format!("{program} {exit}: {}", lines.join("; ")),
         })
     }
-}
 
-impl Agent {
     /// Closes its pipe, upon which it ends all its ranks and itself.
     pub(crate) fn hang_up(&mut self) {
         self.link = None;

@@ -331,7 +331,7 @@ impl<'a> Supervisor<'a> {
 
     /// Shows what a slow start still waits for.
     fn note_progress(&mut self) {
-        if self.verdict.is_some() || !self.takes_notes() || !self.notes.is_due(Instant::now()) {
+        if self.verdict.is_some() || !self.notes.is_due(Instant::now()) || !self.takes_notes() {
             return;
         }
         let text = if self.ordered {
