@@ -73,6 +73,8 @@ pub enum JoinError {
         /// The rank that it introduces; `None` if it does not decode.
         found: Option<u32>,
     },
+    /// The table of all ranks' cards is not what the launcher has told.
+    Cards(SegmentError),
     /// Ranks differ: one has rows for all ranks of the job, and another for fewer.
     Rows {
         /// The first that has them for all.
@@ -181,6 +183,7 @@ impl fmt::Display for JoinError {
             Self::Card { rank, found: Some(found) } => {
                 write!(f, "the card of rank {rank} introduces rank {found}")
             }
+            Self::Cards(error) => write!(f, "the cards of the job: {error}"),
             Self::Card { rank, found: None } => write!(f, "the card of rank {rank} does not decode"),
             Self::Rows { with_all, with_fewer, rows, size } => write!(
                 f,

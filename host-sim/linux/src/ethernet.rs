@@ -161,17 +161,10 @@ pub(crate) fn is_authenticated() -> Result<bool, JoinError> {
     Ok(choice.is_some_and(|choice| choice.first.is_authenticated))
 }
 
-/// The first rank whose address does not fit that of another, and why; `None` for those that are
+/// The reason why the address of another rank does not fit this one's; `None` for those that are
 /// not reached by a card.
-pub(crate) fn disagreement<'a>(
-    own: &[u8],
-    others: impl Iterator<Item = (PeerId, &'a [u8])>,
-) -> Option<(PeerId, String)> {
-    let own = WiredAddress::decode(own)?;
-    let mut others = others.map(|(rank, address)| {
-        (rank, WiredAddress::decode(address).and_then(|other| own.contradiction(&other)))
-    });
-    others.find_map(|(rank, text)| text.map(|text| (rank, text)))
+pub(crate) fn disagreement(own: &[u8], other: &[u8]) -> Option<String> {
+    WiredAddress::decode(own)?.contradiction(&WiredAddress::decode(other)?)
 }
 
 /// Memory of the transport over frames for so many peers, of which so many have a link at a time,

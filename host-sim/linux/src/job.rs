@@ -23,14 +23,16 @@ use crate::environment;
 use crate::error::JoinError;
 use crate::ethernet;
 use crate::memory::core_cache_bytes;
-use crate::peer_rows::{self, JoinCard, PeerRows};
+use crate::peer_rows::{self, JoinCard, JoinNumbers, PeerRows};
 use crate::platform::{HostPlatform, Patience, allowed_cores};
 use crate::pmi::{Client, ManagedRank};
 use crate::segment::{self, Segment};
 use crate::shape::{self, NodePlan};
 use crate::tcp::{self, JobKey, Tcp};
 use crate::transport::{self, HostEndpoint, Reached, Segments};
-use crate::wireup::{Channel, FromLauncher, FromRank, Node, Shape, TcpTerms, VERSION, WireError, bounded};
+use crate::wireup::{
+    CardTable, Channel, FromLauncher, FromRank, Node, Shape, TcpTerms, VERSION, WireError, bounded,
+};
 
 /// The longest that the first answer of the launcher may take; the rest of the wire-up has the
 /// launcher's own deadline.
@@ -168,7 +170,7 @@ impl Job {
             tcp: None,
         };
         let segments = Segments { me: 0, first: 0, mapped: vec![segment], staging: 0, per_node: 1 };
-        let endpoint = assemble(&terms, &segments, memory, |card| Ok(vec![card.clone()]))?;
+        let endpoint = assemble(&terms, &segments, memory, |card| Ok(CardTable::of(&[card.encode()?])))?;
         segment.board().enter(LifePhase::Running);
         Ok((Self { rank: 0, size: 1, superior: Superior::None, board: segment.board() }, endpoint))
     }
@@ -302,26 +304,20 @@ fn take_segments(channel: &Channel, terms: &Terms) -> Result<Segments, JoinError
     Ok(Segments { me, first, mapped, staging, per_node })
 }
 
-/// Sends this rank's card and receives those of all ranks, this rank's included.
-fn exchange(channel: &Channel, card: &JoinCard, terms: &Terms) -> Result<Vec<JoinCard>, JoinError> {
+/// Sends this rank's card and receives the table of those of all ranks, this rank's included.
+fn exchange(channel: &Channel, card: &JoinCard, terms: &Terms) -> Result<CardTable, JoinError> {
     channel.send(&FromRank::Card { bytes: &card.encode()? }, terms.deadline)?;
-    let mut cards = Vec::new();
-    while cards.len() < terms.label.size as usize {
-        let received = channel.receive(terms.deadline)?;
-        let left = terms.label.size as usize - cards.len();
-        match received.message()? {
-            FromLauncher::Cards { first, cards: some }
-                if first as usize == cards.len() && (1..=left).contains(&some.len()) =>
-            {
-                for (rank, bytes) in (first..).zip(some) {
-                    cards.push(JoinCard::decode(rank, bytes)?);
-                }
-            }
-            FromLauncher::Refused { text } => return Err(JoinError::Refused { text: text.to_owned() }),
-            other => return Err(WireError::Unexpected { found: other.name(), expected: "cards" }.into()),
+    let received = channel.receive(terms.deadline)?;
+    match (received.message()?, &received.descriptors[..]) {
+        (FromLauncher::Cards { bytes }, [file]) => {
+            CardTable::map(file, terms.label.size, bytes).map_err(JoinError::Cards)
         }
+        (FromLauncher::Refused { text }, _) => Err(JoinError::Refused { text: text.to_owned() }),
+        (FromLauncher::Cards { .. }, _) => {
+            Err(WireError::Unexpected { found: "cards without a file", expected: "cards" }.into())
+        }
+        (other, _) => Err(WireError::Unexpected { found: other.name(), expected: "cards" }.into()),
     }
-    Ok(cards)
 }
 
 /// Lays out this rank's inbox, exchanges cards, and puts the endpoint together.
@@ -329,7 +325,7 @@ fn assemble(
     terms: &Terms,
     segments: &Segments,
     memory: Memory<'static>,
-    exchange: impl FnOnce(&JoinCard) -> Result<Vec<JoinCard>, JoinError>,
+    exchange: impl FnOnce(&JoinCard) -> Result<CardTable, JoinError>,
 ) -> Result<HostEndpoint, JoinError> {
     let Label { job, rank, size } = terms.label;
     let (me, epoch) = (PeerId(rank), Epoch::from_entropy(entropy::random()?));
@@ -348,20 +344,18 @@ fn assemble(
     card.address = address.iter().copied().take(ADDRESS_BYTES_MAX).collect();
     let pairs = found.map(|found| found.pairs).unwrap_or_default();
     let cards = exchange(&JoinCard::new(card.clone(), &memory, pairs))?;
-    peer_rows::agree(&cards)?;
-    let pairs = peer_rows::pair_lengths(&cards);
-    let cards: Vec<Card> = cards.into_iter().map(|joined| joined.card).collect();
-    let by_frames = cards.iter().filter(|card| card.peer() != me && segments.of(card.peer()).is_none());
-    let addresses = by_frames.map(|card| (card.peer(), &card.address[..]));
-    if let Some((peer, why)) = ethernet::disagreement(&card.address, addresses) {
-        return Err(JoinError::Ethernet { rank: peer.0, text: why });
-    }
+    let numbers = JoinNumbers::of_all(&cards)?;
+    peer_rows::agree(&numbers)?;
     // The next rank first, whose memory is looked at for all others': not the same by all ranks.
-    let (before, after) = cards.split_at(cards.len().min(rank as usize));
-    let mates = after.iter().chain(before);
-    for card in mates.filter(|card| card.peer() != me && segments.of(card.peer()).is_some()) {
-        inboxes.attach(card.peer(), card.epoch())?;
+    for peer in (rank.saturating_add(1)..size).chain(0..rank) {
+        let other = JoinCard::of(&cards, peer)?;
+        if segments.of(other.peer()).is_some() {
+            inboxes.attach(other.peer(), other.epoch())?;
+        } else if let Some(why) = ethernet::disagreement(&card.address, &other.address) {
+            return Err(JoinError::Ethernet { rank: peer, text: why });
+        }
     }
+    let pairs = peer_rows::pair_lengths(&numbers);
     inboxes.pass_between_pairs(pairs);
     let patience = match Patience::of(ranks, usable, reaches_far(terms)) {
         Patience::SHARED_SOCKETS if is_over_device(terms) => Patience::SHARED_DEVICE,
@@ -374,8 +368,8 @@ fn assemble(
     let platform = HostPlatform::new(segments.own()?.board(), patience).with_bell(bell).with_sleep(words);
     let mut endpoint =
         HostEndpoint::new(memory, inboxes.transport(far)?, platform, Config { me, size, epoch })?;
-    for card in cards.iter().filter(|card| card.peer() != me) {
-        endpoint.connect(card)?;
+    for peer in (0..size).filter(|peer| *peer != rank) {
+        endpoint.connect(&JoinCard::of(&cards, peer)?)?;
     }
     // The words by which it was measured stay what they are: a partner may come late.
     let memory = staging.and_then(|memory| memory.get_mut(calibration::WORDS_BYTES..));

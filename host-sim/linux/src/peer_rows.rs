@@ -14,6 +14,7 @@ use aldis_protocols::card::{CARD_BYTES_MAX, Card};
 
 use crate::environment;
 use crate::error::JoinError;
+use crate::wireup::CardTable;
 
 /// The variable that says for how many peers a rank has rows: `aldis-run --peers` sets it for all.
 pub const VARIABLE: &str = "ALDIS_PEERS";
@@ -53,13 +54,20 @@ impl fmt::Display for PeerRows {
     }
 }
 
-/// A rank's card as the wire-up carries it: with the rows for peers that it has.
-#[derive(Clone, Debug)]
-pub(crate) struct JoinCard {
-    pub(crate) card: Card,
+/// The numbers of a rank that all must know before the first message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct JoinNumbers {
+    /// The rows for peers that it has.
     pub(crate) rows: u32,
     /// The ways of two ranks in collectives, as this one has measured.
     pub(crate) pairs: PairLengths,
+}
+
+/// A rank's card as the wire-up carries it: with its numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct JoinCard {
+    pub(crate) card: Card,
+    pub(crate) numbers: JoinNumbers,
 }
 
 /// Numbers behind the card, of four bytes.
@@ -69,7 +77,7 @@ const NUMBERS_BYTES: usize = NUMBERS * size_of::<u32>();
 impl JoinCard {
     /// The card of a rank on this memory, which has measured this.
     pub(crate) const fn new(card: Card, memory: &Memory<'_>, pairs: PairLengths) -> Self {
-        Self { card, rows: memory.peers(), pairs }
+        Self { card, numbers: JoinNumbers { rows: memory.peers(), pairs } }
     }
 
     /// Writes it as the wire-up carries it.
@@ -80,29 +88,42 @@ impl JoinCard {
         let undecodable = JoinError::Card { rank: self.card.peer().0, found: None };
         let mut buffer = [0; CARD_BYTES_MAX - NUMBERS_BYTES];
         let bytes = self.card.encode(&mut buffer).map_err(|_| undecodable)?;
-        let PairLengths { message_bytes_min, read_bytes_min } = self.pairs;
-        let numbers = [self.rows, message_bytes_min, read_bytes_min].map(u32::to_le_bytes);
+        let JoinNumbers { rows, pairs: PairLengths { message_bytes_min, read_bytes_min } } = self.numbers;
+        let numbers = [rows, message_bytes_min, read_bytes_min].map(u32::to_le_bytes);
         Ok([bytes, numbers.as_flattened()].concat())
     }
 
-    /// Reads that of `rank`.
+    /// Reads that of `rank` among those of all.
     ///
     /// # Errors
     /// [`JoinError::Card`] if it does not decode or is another rank's.
-    pub(crate) fn decode(rank: u32, bytes: &[u8]) -> Result<Self, JoinError> {
+    pub(crate) fn of(cards: &CardTable, rank: u32) -> Result<Card, JoinError> {
         let undecodable = JoinError::Card { rank, found: None };
-        let Some((bytes, numbers)) = bytes.split_last_chunk::<NUMBERS_BYTES>() else {
-            return Err(undecodable);
-        };
-        let card = Card::decode(bytes).map_err(|_| undecodable)?;
+        let bytes = cards.bytes_of(rank).split_last_chunk::<NUMBERS_BYTES>();
+        let card = bytes.and_then(|(bytes, _)| Card::decode(bytes).ok()).ok_or(undecodable)?;
         if card.peer() != PeerId(rank) {
             return Err(JoinError::Card { rank, found: Some(card.peer().0) });
         }
-        let numbers = numbers.as_chunks().0.iter().copied().map(u32::from_le_bytes);
-        let mut numbers = numbers.chain(iter::repeat(0));
-        let mut next = || numbers.next().unwrap_or_default();
-        let (rows, message_bytes_min, read_bytes_min) = (next(), next(), next());
-        Ok(Self { card, rows, pairs: PairLengths { message_bytes_min, read_bytes_min } })
+        Ok(card)
+    }
+}
+
+impl JoinNumbers {
+    /// Reads those of all ranks.
+    ///
+    /// # Errors
+    /// [`JoinError::Card`] for the first that has none.
+    pub(crate) fn of_all(cards: &CardTable) -> Result<Vec<Self>, JoinError> {
+        let of = |rank| {
+            let numbers = cards.bytes_of(rank).split_last_chunk::<NUMBERS_BYTES>();
+            let (_, numbers) = numbers.ok_or(JoinError::Card { rank, found: None })?;
+            let numbers = numbers.as_chunks().0.iter().copied().map(u32::from_le_bytes);
+            let mut numbers = numbers.chain(iter::repeat(0));
+            let mut next = || numbers.next().unwrap_or_default();
+            let (rows, message_bytes_min, read_bytes_min) = (next(), next(), next());
+            Ok(Self { rows, pairs: PairLengths { message_bytes_min, read_bytes_min } })
+        };
+        (0..cards.ranks()).map(of).collect()
     }
 }
 
@@ -110,12 +131,12 @@ impl JoinCard {
 ///
 /// # Errors
 /// [`JoinError::Rows`] with the first two that are unlike.
-pub(crate) fn agree(cards: &[JoinCard]) -> Result<(), JoinError> {
-    let size = cards.len() as u32;
-    let rank_with = |all: bool| (0..).zip(cards).find(|(_, card)| (card.rows >= size) == all);
+pub(crate) fn agree(all: &[JoinNumbers]) -> Result<(), JoinError> {
+    let size = all.len() as u32;
+    let rank_with = |enough: bool| (0..).zip(all).find(|(_, one)| (one.rows >= size) == enough);
     match (rank_with(true), rank_with(false)) {
-        (Some((with_all, _)), Some((with_fewer, card))) => {
-            Err(JoinError::Rows { with_all, with_fewer, rows: card.rows, size })
+        (Some((with_all, _)), Some((with_fewer, one))) => {
+            Err(JoinError::Rows { with_all, with_fewer, rows: one.rows, size })
         }
         _ => Ok(()),
     }
@@ -123,9 +144,9 @@ pub(crate) fn agree(cards: &[JoinCard]) -> Result<(), JoinError> {
 
 /// Returns the ways of two ranks in collectives, as far as all have measured: the most bytes that
 /// any says of each; zero if one has measured nothing.
-pub(crate) fn pair_lengths(cards: &[JoinCard]) -> PairLengths {
+pub(crate) fn pair_lengths(all: &[JoinNumbers]) -> PairLengths {
     let agreed = |of: fn(&PairLengths) -> u32| {
-        let all = cards.iter().map(|card| of(&card.pairs));
+        let all = all.iter().map(|one| of(&one.pairs));
         if all.clone().any(|least| least == 0) { 0 } else { all.max().unwrap_or(0) }
     };
     PairLengths {
@@ -141,9 +162,8 @@ mod tests {
 
     use super::*;
 
-    fn card(rank: u32, rows: u32) -> JoinCard {
-        let room = Room { envelopes: 1, blocks: 0, block_bytes: 0 };
-        JoinCard { card: Card::new(PeerId(rank), Epoch(7), room), rows, pairs: PairLengths::default() }
+    const fn numbers(rows: u32) -> JoinNumbers {
+        JoinNumbers { rows, pairs: PairLengths { message_bytes_min: 70, read_bytes_min: 9 } }
     }
 
     #[test]
@@ -156,24 +176,31 @@ mod tests {
 
     #[test]
     fn a_rank_whose_rows_are_unlike_the_others_is_named() {
-        let cards = |rows: [u32; 4]| (0..).zip(rows).map(|(rank, rows)| card(rank, rows)).collect::<Vec<_>>();
+        let all = |rows: [u32; 4]| rows.map(numbers);
         for alike in [[4; 4], [3; 4], [64, 4, 5, 4]] {
-            assert_eq!(agree(&cards(alike)), Ok(()), "{alike:?}");
+            assert_eq!(agree(&all(alike)), Ok(()), "{alike:?}");
         }
         let unlike = JoinError::Rows { with_all: 0, with_fewer: 2, rows: 3, size: 4 };
-        assert_eq!(agree(&cards([4, 64, 3, 4])), Err(unlike.clone()));
+        assert_eq!(agree(&all([4, 64, 3, 4])), Err(unlike.clone()));
         let text = unlike.to_string();
         assert!(text.contains("rank 0") && text.contains("rank 2") && text.contains("--peers"), "{text}");
     }
 
     #[test]
-    fn a_card_carries_its_rows_and_is_its_ranks() {
-        let bytes = card(5, 3).encode().unwrap();
-        assert_eq!(JoinCard::decode(5, &bytes).unwrap().rows, 3);
-        let others = JoinError::Card { rank: 4, found: Some(5) };
-        assert_eq!(JoinCard::decode(4, &bytes).unwrap_err(), others);
-        for bytes in [&bytes[..3], &bytes[1..]] {
-            assert_eq!(JoinCard::decode(5, bytes).unwrap_err(), JoinError::Card { rank: 5, found: None });
+    fn a_card_carries_its_numbers_and_is_its_ranks() {
+        let room = Room { envelopes: 1, blocks: 0, block_bytes: 0 };
+        let join = |rank| JoinCard { card: Card::new(PeerId(rank), Epoch(7), room), numbers: numbers(3) };
+        let written = |rank| join(rank).encode().unwrap();
+        let cards =
+            CardTable::of(&[written(0), written(5), written(2)[..3].to_vec(), written(3)[1..].to_vec()]);
+        assert_eq!(JoinCard::of(&cards, 0).unwrap(), join(0).card);
+        let refused = |rank, found| Err(JoinError::Card { rank, found });
+        assert_eq!(JoinCard::of(&cards, 1), refused(1, Some(5)), "another rank's");
+        for rank in [2, 3, 4] {
+            assert_eq!(JoinCard::of(&cards, rank), refused(rank, None), "cut, or none");
         }
+        assert_eq!(JoinNumbers::of_all(&cards).unwrap_err(), JoinError::Card { rank: 2, found: None });
+        let cards = CardTable::of(&[written(0), written(1)]);
+        assert_eq!(JoinNumbers::of_all(&cards).unwrap(), [numbers(3); 2]);
     }
 }

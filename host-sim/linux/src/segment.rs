@@ -11,13 +11,15 @@
 //! elsewhere is checked for size, seals and label before a byte of it is believed; a peer's in the
 //! same file, for the identity in its inbox, when it is attached.
 
-use core::fmt;
+use core::mem::ManuallyDrop;
 use core::num::NonZeroUsize;
 use core::ops::Range;
 use core::ptr::NonNull;
+use core::{fmt, slice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use aldis_sys::file::write_all;
 use aldis_sys::memory::{
     FallocateFlags, MFdFlags, MapFlags, Mode, ProtFlags, SealFlag, add_seals, fallocate, fchmod, fstat,
     ftruncate, memfd_create, mmap, munmap, off_t, populate, seals,
@@ -39,6 +41,9 @@ pub const LEAST_BYTES: usize = BOARD_BYTES + STAND_BYTES;
 
 /// The seals that every segment carries.
 const SEALS: SealFlag = SealFlag::F_SEAL_SHRINK.union(SealFlag::F_SEAL_GROW);
+
+/// The seals of a file whose bytes nobody can change any more.
+const CONSTANT_SEALS: SealFlag = SEALS.union(SealFlag::F_SEAL_WRITE);
 
 /// The reason why a segment could not be made or was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,7 +72,7 @@ pub enum SegmentError {
         /// Bytes found.
         found: u64,
     },
-    /// Not sealed: its owner could shrink it under our feet.
+    /// Not sealed: its owner could shrink it, or change what does not change, under our feet.
     Unsealed {
         /// Seal bits needed.
         expected: i32,
@@ -114,10 +119,7 @@ impl fmt::Display for SegmentError {
                 write!(f, "truncated or of another layout: {expected} bytes expected, {found} found")
             }
             Self::Unsealed { expected, found } => {
-                write!(
-                    f,
-                    "not sealed against shrinking: seals {expected:#x} expected, {found:#x} found by fcntl"
-                )
+                write!(f, "not sealed as agreed: seals {expected:#x} expected, {found:#x} found by fcntl")
             }
             Self::Foreign { expected, found } => {
                 write!(
@@ -207,8 +209,38 @@ const fn bytes_of_all(ranks: u32, bytes: usize) -> usize {
     place_of(ranks.saturating_sub(1), bytes).saturating_add(bytes)
 }
 
-/// Checks size and seals of a file that is said to be a segment of `bytes` bytes.
-fn check_file(file: BorrowedFd<'_>, bytes: usize) -> Result<(), SegmentError> {
+/// Makes a file of these bytes, which nobody can change from then on.
+///
+/// # Errors
+/// The system call that failed.
+pub fn create_constant(name: &str, bytes: &[u8]) -> Result<OwnedFd, SegmentError> {
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    let file = memfd_create(name, flags).map_err(system("memfd_create"))?;
+    write_all(&file, bytes).map_err(|error| SegmentError::System {
+        call: "write",
+        errno: Errno::from_raw(error.raw_os_error().unwrap_or_default()),
+    })?;
+    add_seals(&file, CONSTANT_SEALS).map_err(system("fcntl(F_ADD_SEALS)"))?;
+    Ok(file)
+}
+
+/// Maps a file that [`create_constant`] has made, of so many bytes, for the rest of the process.
+///
+/// # Errors
+/// The causes that [`SegmentError`] names: size, seals, addresses, or the system.
+pub fn map_constant(file: &OwnedFd, bytes: usize) -> Result<&'static [u8], SegmentError> {
+    check_file(file.as_fd(), bytes, CONSTANT_SEALS)?;
+    // A private mapping, since older systems refuse a shared one of a file that is sealed against
+    // writes. Its pages are the file's all the same: none is ever written.
+    let mapping = Mapping::with(file.as_fd(), bytes, ProtFlags::PROT_READ, MapFlags::MAP_PRIVATE)?;
+    let Mapping { start, .. } = *ManuallyDrop::new(mapping);
+    // SAFETY: as many bytes are mapped there for reading, for good, and the file can neither be
+    // shortened nor changed: its seals, which cannot be taken off, were looked at above.
+    Ok(unsafe { slice::from_raw_parts(start.as_ptr(), bytes) })
+}
+
+/// Checks size and seals of a file that is said to have `bytes` bytes.
+fn check_file(file: BorrowedFd<'_>, bytes: usize, needed: SealFlag) -> Result<(), SegmentError> {
     let found = fstat(file).map_err(system("fstat"))?.st_size;
     let (expected, found) = (bytes as u64, u64::try_from(found).unwrap_or(0));
     if expected != found {
@@ -219,8 +251,8 @@ fn check_file(file: BorrowedFd<'_>, bytes: usize) -> Result<(), SegmentError> {
         Err(Errno::EINVAL) => -1,
         asked => asked.map_err(system("fcntl(F_GET_SEALS)"))?,
     };
-    if seals < 0 || !SealFlag::from_bits_truncate(seals).contains(SEALS) {
-        return Err(SegmentError::Unsealed { expected: SEALS.bits(), found: seals });
+    if seals < 0 || !SealFlag::from_bits_truncate(seals).contains(needed) {
+        return Err(SegmentError::Unsealed { expected: needed.bits(), found: seals });
     }
     Ok(())
 }
@@ -239,11 +271,20 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
+    /// The bytes of a file that others write too.
     fn new(file: BorrowedFd<'_>, bytes: usize) -> Result<Self, SegmentError> {
-        let bytes = NonZeroUsize::new(bytes).ok_or(SegmentError::Size { expected: 1, found: 0 })?;
         // Not populated: each rank maps the segments of all, and touches a small part of most. The
         // memory is there; what is used first takes a minor fault a page.
-        let (protection, flags) = (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED);
+        Self::with(file, bytes, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED)
+    }
+
+    fn with(
+        file: BorrowedFd<'_>,
+        bytes: usize,
+        protection: ProtFlags,
+        flags: MapFlags,
+    ) -> Result<Self, SegmentError> {
+        let bytes = NonZeroUsize::new(bytes).ok_or(SegmentError::Size { expected: 1, found: 0 })?;
         // SAFETY: a new mapping at an address of the kernel's choice; it overlaps nothing that Rust
         // knows of.
         let start = unsafe { mmap(bytes, protection, flags, file) }.map_err(|errno| {
@@ -259,8 +300,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: exactly the range that `new` mapped; every reference into it borrows from `self`.
-        // A failure leaves it mapped, which does no harm.
+        // SAFETY: exactly the range that `with` mapped; every reference into it borrows from
+        // `self`. A failure leaves it mapped, which does no harm.
         let _ = unsafe { munmap(self.start.cast(), self.bytes.get()) };
     }
 }
@@ -362,7 +403,7 @@ impl Segment {
             return Err(SegmentError::Size { expected: LEAST_BYTES as u64, found: bytes as u64 });
         }
         let (count, whole) = (ranks.len() as u32, bytes_of_all(ranks.len() as u32, bytes));
-        check_file(file.as_fd(), whole)?;
+        check_file(file.as_fd(), whole, SEALS)?;
         let mapping = Arc::new(Mapping::new(file.as_fd(), whole)?);
         let segment = |place| {
             // SAFETY: as many bytes are mapped behind the place as the segment has.

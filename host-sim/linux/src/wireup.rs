@@ -15,7 +15,7 @@
 //!  |<---------------------------------------|
 //!  |  Card {bytes}                          |   its own inbox is formatted
 //!  |--------------------------------------->|
-//!  |       Cards {first, cards}             |   those of all ranks, when all have come
+//!  |       Cards {bytes} + descriptor       |   the table of all ranks', when all have come
 //!  |<---------------------------------------|
 //!  |  Joined                                |   all peers are introduced
 //!  |--------------------------------------->|
@@ -26,10 +26,12 @@
 //! Nothing either side sends is believed: sizes are bounded, a message that does not decode is
 //! [`WireError::Malformed`], and every receive has a deadline.
 
+mod card_table;
 mod channel;
 mod message;
 
 pub use aldis_protocols::card::CARD_BYTES_MAX;
+pub use card_table::{CardTable, SharedCards};
 pub(crate) use channel::inherited;
 pub use channel::{Channel, Received};
 pub use message::{FromLauncher, FromRank, Node, Shape, TEXT_BYTES_MAX, TcpTerms, bounded};
@@ -42,13 +44,10 @@ use aldis_sys::Errno;
 pub const SOCKET_VARIABLE: &str = "ALDIS_WIREUP_FD";
 
 /// The version of this protocol; both sides must speak the same.
-pub const VERSION: u16 = 6;
+pub const VERSION: u16 = 7;
 
 /// The longest message, in bytes: a welcome that names three files by the longest of paths.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 10;
-
-/// The most cards in one message.
-pub const CARDS_MAX: usize = MESSAGE_BYTES_MAX / (CARD_BYTES_MAX + 2) - 1;
 
 /// The most descriptors beside one message (the kernel's own limit is 253).
 pub const DESCRIPTORS_MAX: usize = 64;

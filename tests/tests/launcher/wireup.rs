@@ -8,7 +8,9 @@ use std::time::Instant;
 use aldis_linux::board::Label;
 use aldis_linux::segment;
 use aldis_linux::shape::NodePlan;
-use aldis_linux::wireup::{Channel, FromLauncher, FromRank, Node, SOCKET_VARIABLE, VERSION, WireError};
+use aldis_linux::wireup::{
+    CardTable, Channel, FromLauncher, FromRank, Node, SOCKET_VARIABLE, SharedCards, VERSION, WireError,
+};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
 use crate::harness::{RANK, run};
@@ -123,7 +125,7 @@ fn a_file_that_is_no_segment_is_refused() {
 #[test]
 fn a_launcher_out_of_line_is_refused() {
     let rank = Rank::start();
-    rank.channel.send(&FromLauncher::Cards { first: 0, cards: vec![&[1]] }, soon()).unwrap();
+    rank.channel.send(&FromLauncher::Cards { bytes: 1 }, soon()).unwrap();
     rank.fails_with(&["wire-up message `cards` where `welcome` was due"]);
     let rank = Rank::start();
     rank.welcome(2, 2);
@@ -136,15 +138,43 @@ fn a_launcher_out_of_line_is_refused() {
     rank.fails_with(&["a wire-up message of 9 bytes that does not decode"]);
 }
 
-#[test]
-fn a_card_of_another_rank_is_refused() {
+/// Starts rank 0 of two and takes its card; returns the rank and the card.
+fn introduced() -> (Rank, Vec<u8>) {
     let (rank, bytes) = (Rank::start(), NodePlan::of(2).unwrap().segment_bytes);
     rank.welcome(0, 2);
     rank.segments(&[segments(JOB, bytes)]);
     let received = rank.channel.receive(soon()).unwrap();
     let Ok(FromRank::Card { bytes }) = received.message() else { panic!("{received:?}") };
-    rank.channel.send(&FromLauncher::Cards { first: 0, cards: vec![bytes, bytes] }, soon()).unwrap();
+    let card = bytes.to_vec();
+    (rank, card)
+}
+
+#[test]
+fn a_card_of_another_rank_is_refused() {
+    let (rank, card) = introduced();
+    let SharedCards { file, bytes } = CardTable::of(&[card.clone(), card]).share(JOB).unwrap();
+    assert!(rank.channel.try_send(&FromLauncher::Cards { bytes }, &[file.as_fd()]).unwrap());
     rank.fails_with(&["the card of rank 1 introduces rank 0"]);
+}
+
+#[test]
+fn a_table_of_cards_that_is_not_as_told_is_refused() {
+    let (rank, card) = introduced();
+    let SharedCards { file, bytes } = CardTable::of(&[card.clone(), card]).share(JOB).unwrap();
+    assert!(rank.channel.try_send(&FromLauncher::Cards { bytes: bytes + 1 }, &[file.as_fd()]).unwrap());
+    rank.fails_with(&["the cards of the job: truncated"]);
+    let (rank, card) = introduced();
+    let SharedCards { file, bytes } = CardTable::of(&[card, Vec::new()]).share(JOB).unwrap();
+    assert!(rank.channel.try_send(&FromLauncher::Cards { bytes }, &[file.as_fd()]).unwrap());
+    rank.fails_with(&["the card of rank 1 does not decode"]);
+    let (rank, _) = introduced();
+    let open = segment::create(Label { job: JOB, rank: 0, size: 2 }, segment::LEAST_BYTES).unwrap();
+    let bytes = segment::LEAST_BYTES as u64;
+    assert!(rank.channel.try_send(&FromLauncher::Cards { bytes }, &[open.as_fd()]).unwrap());
+    rank.fails_with(&["the cards of the job: not sealed as agreed"]);
+    let (rank, _) = introduced();
+    rank.channel.send(&FromLauncher::Cards { bytes }, soon()).unwrap();
+    rank.fails_with(&["wire-up message `cards without a file` where `cards` was due"]);
 }
 
 #[test]

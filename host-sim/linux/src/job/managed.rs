@@ -42,7 +42,7 @@ use crate::segment::{self, LeakedSegment, Segment};
 use crate::shape::{self, NODE_RANKS_MAX, NodePlan};
 use crate::tcp::{self, JobKey, KEY_BYTES};
 use crate::transport::{self, HostEndpoint, Segments, TransportChoice};
-use crate::wireup::{FromRank, Node, TcpTerms, VERSION, bounded};
+use crate::wireup::{CardTable, FromRank, Node, TcpTerms, VERSION, bounded};
 
 /// The longest that a manager may take to end a rank that asks for it.
 const END_LIMIT: Duration = Duration::from_secs(5);
@@ -376,9 +376,9 @@ fn open(rank: u32, held: SegmentPlace, terms: &Terms) -> Result<LeakedSegment, J
 }
 
 /// Puts this rank's card and gets those of all ranks, this rank's included.
-fn exchange_cards(client: &mut Client, card: &JoinCard, terms: &Terms) -> Result<Vec<JoinCard>, JoinError> {
+fn exchange_cards(client: &mut Client, card: &JoinCard, terms: &Terms) -> Result<CardTable, JoinError> {
     let all: Vec<Vec<u8>> = exchange_all(client, "card", &card.encode()?, terms.deadline)?;
-    (0..).zip(&all).map(|(rank, bytes)| JoinCard::decode(rank, bytes)).collect()
+    Ok(CardTable::of(&all))
 }
 
 /// Puts a value of this rank and gets those of all ranks, by rank.

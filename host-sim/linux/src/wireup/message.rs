@@ -138,13 +138,11 @@ pub enum FromLauncher<'a> {
     /// The descriptor beside this message is that of the segments of all ranks that share memory
     /// with this one, itself among them.
     Segments,
-    /// The cards of some ranks.
+    /// The descriptor beside this message is that of the [`CardTable`](super::CardTable) of all
+    /// ranks of the job.
     Cards {
-        /// The first of the ranks.
-        first: u32,
-        /// The cards as the ranks sent them, at most [`CARDS_MAX`](super::CARDS_MAX).
-        #[serde(borrow)]
-        cards: Vec<&'a [u8]>,
+        /// Bytes of its file.
+        bytes: u64,
     },
     /// The rank cannot take part.
     Refused {
@@ -211,7 +209,7 @@ mod tests {
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
     use super::*;
-    use crate::wireup::{CARD_BYTES_MAX, CARDS_MAX};
+    use crate::wireup::CARD_BYTES_MAX;
 
     fn there_and_back<'b, M>(message: &M, buffer: &'b mut [u8; MESSAGE_BYTES_MAX]) -> Result<M, WireError>
     where
@@ -238,14 +236,14 @@ mod tests {
         }
 
         #[test]
-        fn a_launchers_words_survive(job: u64, rank: u32, slots: u32, segment_bytes: u64, text in "\\PC{0,200}", bytes in proptest::collection::vec(any::<u8>(), 0..1024)) {
+        fn a_launchers_words_survive(job: u64, rank: u32, slots: u32, segment_bytes: u64, text in "\\PC{0,200}") {
             let shape = Shape { slots, blocks: 4, block_bytes: 64 };
             let tcp = segment_bytes.is_multiple_of(2).then(|| Box::new(TcpTerms { key: [slots as u8; KEY_BYTES], config: TcpConfig::default() }));
             let node = Node { first: rank, ranks: 3, cores: 2, shares_memory: true, per_node: 3 };
             let messages = [
                 FromLauncher::Welcome { version: 1, job, rank, size: 9, node, shape, segment_bytes, deadline_ms: 7, tcp },
                 FromLauncher::Segments,
-                FromLauncher::Cards { first: rank, cards: vec![&bytes, &[], &bytes] },
+                FromLauncher::Cards { bytes: segment_bytes },
                 FromLauncher::Refused { text: &text },
             ];
             for message in messages {
@@ -290,11 +288,10 @@ mod tests {
     }
 
     #[test]
-    fn as_many_of_the_longest_cards_as_a_message_may_have_fit_in_it() {
-        let cards = vec![&[0xFF; CARD_BYTES_MAX][..]; CARDS_MAX];
-        let message = FromLauncher::Cards { first: u32::MAX, cards };
+    fn the_longest_card_fits_in_a_message() {
+        let message = FromRank::Card { bytes: &[0xFF; CARD_BYTES_MAX] };
         let mut buffer = [0; MESSAGE_BYTES_MAX];
-        assert_eq!(there_and_back(&message, &mut buffer), Ok(message.clone()));
+        assert_eq!(there_and_back(&message, &mut buffer), Ok(message));
     }
 
     #[test]

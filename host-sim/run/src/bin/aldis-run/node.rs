@@ -10,7 +10,7 @@ use aldis_linux::board::Label;
 use aldis_linux::copier;
 use aldis_linux::segment::{self, SegmentError};
 use aldis_linux::shape::NodePlan;
-use aldis_linux::wireup::{self, Channel, WireError};
+use aldis_linux::wireup::{self, CardTable, Channel, WireError};
 use aldis_sys::Errno;
 use aldis_sys::event::PollFlags;
 use aldis_sys::file::{AccessFlags, access, chdir, metadata};
@@ -135,7 +135,7 @@ impl Node {
             join_deadline,
             segments: Vec::new(),
             tcp: order.tcp.clone(),
-            cards: Vec::new(),
+            cards: None,
         };
         Ok(Self {
             job,
@@ -204,10 +204,10 @@ impl Node {
     pub(crate) fn obey(&mut self, command: ToNode) {
         match command {
             ToNode::Cards(cards) => {
-                self.job.cards = cards;
                 // A rank that has sent a card has mapped all segments.
                 self.job.segments.clear();
-                self.ranks.iter_mut().for_each(|rank| rank.conversation.introduce(self.job.size));
+                self.job.cards = Some(CardTable::of(&cards).share(self.job.key));
+                self.ranks.iter_mut().for_each(|rank| rank.conversation.introduce());
             }
             ToNode::TakeNotes(moment) => self.note(moment),
             ToNode::Signal(number) => {

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
+use aldis_linux::segment::SegmentError;
 use aldis_linux::shape::NodePlan;
 use aldis_linux::wireup::{
-    CARD_BYTES_MAX, CARDS_MAX, Channel, FromLauncher, FromRank, Node, TcpTerms, VERSION, WireError,
+    CARD_BYTES_MAX, Channel, FromLauncher, FromRank, Node, SharedCards, TcpTerms, VERSION, WireError, bounded,
 };
 
 use crate::rank_state::{LastMessage, RankStage, RankState};
@@ -29,8 +30,8 @@ pub(crate) struct WireUpJob {
     pub(crate) segments: Vec<OwnedFd>,
     /// The terms on which the ranks with which no memory is shared are reached.
     pub(crate) tcp: Option<Box<TcpTerms>>,
-    /// The cards of all ranks, by rank of the job, once they have come.
-    pub(crate) cards: Vec<Vec<u8>>,
+    /// The table of the cards of all ranks of the job, once they have come, or why there is none.
+    pub(crate) cards: Option<Result<SharedCards, SegmentError>>,
 }
 
 impl WireUpJob {
@@ -46,7 +47,7 @@ impl WireUpJob {
 enum WireMessage {
     Welcome,
     Segments,
-    Cards { first: usize },
+    Cards,
     Refusal,
 }
 
@@ -124,9 +125,8 @@ impl Conversation {
     }
 
     /// All cards have come: passes them on.
-    pub(crate) fn introduce(&mut self, ranks: u32) {
-        let chunks = (0..ranks as usize).step_by(CARDS_MAX);
-        self.outbox.extend(chunks.map(|first| WireMessage::Cards { first }));
+    pub(crate) fn introduce(&mut self) {
+        self.outbox.push_back(WireMessage::Cards);
     }
 
     /// Sends what the socket takes now.
@@ -153,10 +153,16 @@ impl Conversation {
                 let file: Vec<_> = job.segments_of(self.rank).into_iter().map(AsFd::as_fd).collect();
                 channel.try_send(&FromLauncher::Segments, &file)
             }
-            WireMessage::Cards { first } => {
-                let cards = job.cards.iter().skip(first).take(CARDS_MAX).map(Vec::as_slice).collect();
-                channel.try_send(&FromLauncher::Cards { first: first as u32, cards }, &[])
-            }
+            WireMessage::Cards => match &job.cards {
+                Some(Ok(SharedCards { file, bytes })) => {
+                    channel.try_send(&FromLauncher::Cards { bytes: *bytes }, &[file.as_fd()])
+                }
+                Some(Err(error)) => {
+                    let text = format!("no table of the ranks' cards: {error}");
+                    channel.try_send(&FromLauncher::Refused { text: bounded(&text) }, &[])
+                }
+                None => Ok(true),
+            },
             WireMessage::Refusal => {
                 channel.try_send(&FromLauncher::Refused { text: "another wire-up version" }, &[])
             }
