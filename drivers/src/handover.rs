@@ -53,7 +53,9 @@
 //! told of them. An endpoint hands over no sooner than it is polled: a core that computes for long
 //! keeps what has come by its queue. A mailbox that is full, or that another core has locked for
 //! longer than a copy takes, loses the frame, as a wire would ([`HandoverCounters::lost`]). A
-//! [`receive`](Nic::receive) that meets a frame of another's hands it over and returns none.
+//! [`receive`](Nic::receive) looks at one frame of the queue and one of the mailbox at most, and at
+//! each of the two first in turn while both have some. If the queue's is another's, that is handed
+//! over; none is returned if nothing waits in the mailbox then, though the queue may have more.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -257,16 +259,6 @@ impl<'a, N: Nic, const SLOTS: usize, const BYTES: usize> HandoverNic<'a, N, SLOT
     pub const fn nic(&self) -> &N {
         &self.nic
     }
-
-    /// The next frame by the endpoint's own queue, if it is for it.
-    fn by_queue(&mut self) -> Option<N::Rx<'_>> {
-        let Self { nic, number, card, mailboxes, counters, .. } = self;
-        let frame = nic.receive()?;
-        let mut exchange = Exchange { number: *number, card: *card, mailboxes, counters };
-        let own = exchange.deliver(frame.bytes(), frame.checked());
-        counters.own = counters.own.wrapping_add(u64::from(own));
-        own.then_some(frame)
-    }
 }
 
 /// The endpoints of a card, as one of them sees them.
@@ -337,6 +329,17 @@ impl<const SLOTS: usize, const BYTES: usize> Exchange<'_, SLOTS, BYTES> {
     }
 }
 
+/// The next frame by an endpoint's own queue, if it is for it.
+fn by_queue<'n, N: Nic, const SLOTS: usize, const BYTES: usize>(
+    nic: &'n mut N,
+    exchange: &mut Exchange<'_, SLOTS, BYTES>,
+) -> Option<N::Rx<'n>> {
+    let frame = nic.receive()?;
+    let own = exchange.deliver(frame.bytes(), frame.checked());
+    exchange.counters.own = exchange.counters.own.wrapping_add(u64::from(own));
+    own.then_some(frame)
+}
+
 impl<N: Nic, const SLOTS: usize, const BYTES: usize> Nic for HandoverNic<'_, N, SLOTS, BYTES> {
     type Rx<'a>
         = HandoverRx<'a, N::Rx<'a>>
@@ -348,15 +351,26 @@ impl<N: Nic, const SLOTS: usize, const BYTES: usize> Nic for HandoverNic<'_, N, 
         Self: 'a;
 
     fn receive(&mut self) -> Option<Self::Rx<'_>> {
-        let is_queues_turn = core::mem::take(&mut self.is_queues_turn);
-        let mailbox = self.mailboxes.get(self.number).filter(|_| !is_queues_turn);
-        if let Some((len, checked)) = mailbox.and_then(|mailbox| mailbox.take(&mut self.buffer)) {
-            self.is_queues_turn = true;
-            self.counters.taken = self.counters.taken.wrapping_add(1);
-            let bytes = self.buffer.get(..len).unwrap_or_default();
-            return Some(HandoverRx::Handed { bytes, checked });
+        let Self { nic, number, card, mailboxes, buffer, is_queues_turn, counters } = self;
+        let mailbox = mailboxes.get(*number);
+        let mut exchange = Exchange { number: *number, card: *card, mailboxes, counters };
+        let looks_at_queue_first = core::mem::take(is_queues_turn);
+        let mut handed = None;
+        if !looks_at_queue_first {
+            handed = mailbox.and_then(|mailbox| mailbox.take(buffer));
         }
-        self.by_queue().map(HandoverRx::Own)
+        if handed.is_none() {
+            if let Some(frame) = by_queue(nic, &mut exchange) {
+                return Some(HandoverRx::Own(frame));
+            }
+            if looks_at_queue_first {
+                handed = mailbox.and_then(|mailbox| mailbox.take(buffer));
+            }
+        }
+        let (len, checked) = handed?;
+        *is_queues_turn = true;
+        counters.taken = counters.taken.wrapping_add(1);
+        Some(HandoverRx::Handed { bytes: buffer.get(..len).unwrap_or_default(), checked })
     }
 
     fn transmit(&mut self, len: usize) -> Option<Self::Tx<'_>> {

@@ -156,10 +156,42 @@ fn what_endpoints_of_a_card_send_each_other_does_not_go_out() {
     let out: Vec<Vec<u8>> = queues[0].outgoing.lock().unwrap().drain(..).collect();
     assert_eq!(out, [frame(ALL, 3), elsewhere]);
     let got = [(); 3].map(|()| received(&mut second).map(|(frame, _)| frame[6]));
-    assert_eq!(got, [Some(2), None, Some(3)], "the queue has its turn in between");
+    assert_eq!(got, [Some(2), Some(3), None], "the queue, which is empty, hides no frame");
     assert_eq!(received(&mut first), None, "no frame comes back to its sender");
     assert!(first.transmit(BYTES + 1).is_none());
     assert_eq!(first.mtu(), BYTES - 14);
+}
+
+#[test]
+fn a_queue_that_has_nothing_for_the_endpoint_hides_no_frame_of_its_mailbox() {
+    let storage = HandoverStorage::<2, 4, BYTES>::new();
+    let queues = [(); 2].map(|()| CardQueue::default());
+    let [mut first, mut second] =
+        [0, 1].map(|at| TestEndpoint::new(queues[at].clone(), at, &storage).unwrap());
+    for what in 1..=3 {
+        send(&mut first, &frame(second.mac(), what));
+    }
+    come(&queues[1], frame(first.mac(), 4));
+    come(&queues[1], frame(first.mac(), 5));
+    let got = [(); 3].map(|()| received(&mut second).map(|(frame, _)| frame[6]));
+    assert_eq!(got, [Some(1), Some(2), Some(3)]);
+    assert_eq!(second.counters().handed, 2, "one frame of the queue each time that it had its turn");
+    let got = [(); 3].map(|()| received(&mut first).map(|(frame, _)| frame[6]));
+    assert_eq!(got, [Some(4), Some(5), None]);
+}
+
+#[test]
+fn queue_and_mailbox_take_turns_while_both_have_frames() {
+    let storage = HandoverStorage::<2, 4, BYTES>::new();
+    let queues = [(); 2].map(|()| CardQueue::default());
+    let [mut first, mut second] =
+        [0, 1].map(|at| TestEndpoint::new(queues[at].clone(), at, &storage).unwrap());
+    for what in 1..=3 {
+        send(&mut first, &frame(second.mac(), what));
+        come(&queues[1], frame(second.mac(), 10 + what));
+    }
+    let got = [(); 7].map(|()| received(&mut second).map_or(0, |(frame, _)| frame[6]));
+    assert_eq!(got, [1, 11, 2, 12, 3, 13, 0]);
 }
 
 #[test]
