@@ -56,12 +56,20 @@
 //! [`receive`](Nic::receive) looks at one frame of the queue and one of the mailbox at most, and at
 //! each of the two first in turn while both have some. If the queue's is another's, that is handed
 //! over; none is returned if nothing waits in the mailbox then, though the queue may have more.
+//!
+//! # Checksums
+//!
+//! What endpoints of one card send each other no device completes. Its receiver is told that a
+//! checksum needs no look where the sender has [left](Nic::offload) it to the device, which shows:
+//! the frame is of IPv4, and the checksum is zero. One that was computed, here or by whoever the
+//! frame first came from, is left to the receiver to check; so is UDP's over IPv6, which may not
+//! be zero (RFC 8200, 8.1).
 
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use aldis_hal::Nic;
-use aldis_hal::nic::{LinkState, Mac, Offload, RxFrame, TxFrame};
+use aldis_hal::nic::{LinkState, MAC_HEADER_BYTES, Mac, Offload, RxFrame, TxFrame};
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 
 /// The most endpoints of a card.
@@ -382,7 +390,7 @@ impl<N: Nic, const SLOTS: usize, const BYTES: usize> Nic for HandoverNic<'_, N, 
     }
 
     fn mtu(&self) -> usize {
-        self.nic.mtu().min(BYTES.saturating_sub(aldis_hal::nic::MAC_HEADER_BYTES))
+        self.nic.mtu().min(BYTES.saturating_sub(MAC_HEADER_BYTES))
     }
 
     fn mac(&self) -> Mac {
@@ -439,11 +447,29 @@ impl<F: RxFrame> RxFrame for HandoverRx<'_, F> {
     }
 }
 
+/// The checksums of a frame that its sender has left to a device with this `offload`, as those that
+/// need no check: they are zero, and of IPv4 or of a whole datagram of UDP in it.
+fn left_to_device(frame: &[u8], offload: Offload) -> Offload {
+    let mut left = Offload::empty();
+    let Some(([.., 8, 0], packet)) = frame.split_first_chunk::<MAC_HEADER_BYTES>() else { return left };
+    let Some((ipv4, behind)) = packet.split_first_chunk::<20>() else { return left };
+    let &[version_and_length, _, _, _, _, _, high, low, _, protocol, sum @ .., _, _, _, _, _, _, _, _] = ipv4;
+    let is_ipv4 = version_and_length >> 4 == 4;
+    left.set(Offload::IPV4_RX, is_ipv4 && sum == [0, 0] && offload.contains(Offload::IPV4_TX));
+    // Without options UDP's header is where a device looks for it; a fragment may have none.
+    let is_datagram = version_and_length == 0x45
+        && protocol == 17
+        && u16::from_be_bytes([high, low]) & 0x3FFF == 0
+        && matches!(behind, [_, _, _, _, _, _, 0, 0, ..]);
+    left.set(Offload::UDP_RX, is_datagram && offload.contains(Offload::UDP_TX));
+    left
+}
+
 /// A frame to be filled, which goes out by the endpoint's own queue, or to others of the card.
 pub struct HandoverTx<'a, F, const SLOTS: usize, const BYTES: usize> {
     frame: F,
     exchange: Exchange<'a, SLOTS, BYTES>,
-    /// Checksums that were left to the device.
+    /// Checksums that may be left to the device.
     offload: Offload,
 }
 
@@ -456,9 +482,7 @@ impl<F: TxFrame, const SLOTS: usize, const BYTES: usize> TxFrame for HandoverTx<
         let Self { mut frame, mut exchange, offload } = self;
         let bytes: &[u8] = frame.bytes();
         // What the device would have computed nobody needs to check: no wire was in between.
-        let mut checked = Offload::empty();
-        checked.set(Offload::IPV4_RX, offload.contains(Offload::IPV4_TX));
-        checked.set(Offload::UDP_RX, offload.contains(Offload::UDP_TX));
+        let checked = left_to_device(bytes, offload);
         let (to, goes_out) = match exchange.destination(bytes) {
             Destination::One(endpoint) if endpoint != exchange.number => (endpoint..endpoint + 1, false),
             Destination::All => (0..exchange.mailboxes.len(), true),

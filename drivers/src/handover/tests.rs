@@ -20,6 +20,7 @@ type FrameQueue = Arc<Mutex<VecDeque<Vec<u8>>>>;
 struct CardQueue {
     incoming: FrameQueue,
     outgoing: FrameQueue,
+    offload: Offload,
 }
 
 struct QueueRx(Vec<u8>);
@@ -68,6 +69,10 @@ impl Nic for CardQueue {
 
     fn link(&self) -> LinkState {
         LinkState::Up
+    }
+
+    fn offload(&self) -> Offload {
+        self.offload
     }
 }
 
@@ -192,6 +197,42 @@ fn queue_and_mailbox_take_turns_while_both_have_frames() {
     }
     let got = [(); 7].map(|()| received(&mut second).map_or(0, |(frame, _)| frame[6]));
     assert_eq!(got, [1, 11, 2, 12, 3, 13, 0]);
+}
+
+#[test]
+fn checksums_are_vouched_for_where_they_were_left_to_the_device() {
+    let both = Offload::IPV4_RX | Offload::UDP_RX;
+    let storage = HandoverStorage::<2, 4, BYTES>::new();
+    let queue = |offload| CardQueue { offload, ..CardQueue::default() };
+    let mut first = TestEndpoint::new(queue(Offload::IPV4_TX | Offload::UDP_TX), 0, &storage).unwrap();
+    let mut second = TestEndpoint::new(CardQueue::default(), 1, &storage).unwrap();
+    let mut left = [0; BYTES];
+    left[..6].copy_from_slice(&second.mac().0);
+    left[12..16].copy_from_slice(&[8, 0, 0x45, 0]);
+    left[23] = 17;
+    let mut judged = |changes: &[(usize, u8)], len: usize| {
+        let mut sent = left;
+        changes.iter().for_each(|(at, value)| sent[*at] = *value);
+        send(&mut first, &sent[..len]);
+        received(&mut second).unwrap().1
+    };
+    assert_eq!(judged(&[], BYTES), both);
+    assert_eq!(judged(&[(20, 0x40)], BYTES), both, "not to be fragmented");
+    assert_eq!(judged(&[(40, 1)], BYTES), Offload::IPV4_RX, "a checksum of UDP");
+    assert_eq!(judged(&[(41, 1)], BYTES), Offload::IPV4_RX);
+    assert_eq!(judged(&[(24, 1)], BYTES), Offload::UDP_RX, "one of IPv4");
+    assert_eq!(judged(&[(25, 1)], BYTES), Offload::UDP_RX);
+    assert_eq!(judged(&[(23, 6)], BYTES), Offload::IPV4_RX, "TCP");
+    assert_eq!(judged(&[(20, 0x20)], BYTES), Offload::IPV4_RX, "a fragment");
+    assert_eq!(judged(&[(21, 1)], BYTES), Offload::IPV4_RX, "a later one");
+    assert_eq!(judged(&[(14, 0x46)], BYTES), Offload::IPV4_RX, "options");
+    assert_eq!(judged(&[], 41), Offload::IPV4_RX, "cut within the header of UDP");
+    assert_eq!(judged(&[], 33), Offload::empty());
+    assert_eq!(judged(&[(12, 0x86), (13, 0xDD), (14, 0x60), (20, 17)], BYTES), Offload::empty(), "IPv6");
+    drop(first);
+    let mut plain = TestEndpoint::new(queue(both), 0, &storage).unwrap();
+    send(&mut plain, &left);
+    assert_eq!(received(&mut second).unwrap().1, Offload::empty(), "no device to leave any to");
 }
 
 #[test]
