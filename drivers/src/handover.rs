@@ -52,7 +52,9 @@
 //! The card has to take frames to the [`address`] of each: virtio-net does, and others are
 //! told of them. An endpoint hands over no sooner than it is polled: a core that computes for long
 //! keeps what has come by its queue. A mailbox that is full, or that another core has locked for
-//! longer than a copy takes, loses the frame, as a wire would ([`HandoverCounters::lost`]). A
+//! longer than a copy takes, loses the frame, as a wire would ([`HandoverCounters::lost`]). Frames
+//! to an endpoint that has not been made yet, or is gone, are to nobody on the card
+//! ([`HandoverCounters::foreign`]). A
 //! [`receive`](Nic::receive) looks at one frame of the queue and one of the mailbox at most, and at
 //! each of the two first in turn while both have some. If the queue's is another's, that is handed
 //! over; none is returned if nothing waits in the mailbox then, though the queue may have more.
@@ -66,7 +68,7 @@
 //! be zero (RFC 8200, 8.1).
 
 use core::fmt;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use aldis_hal::Nic;
 use aldis_hal::nic::{LinkState, MAC_HEADER_BYTES, Mac, Offload, RxFrame, TxFrame};
@@ -100,6 +102,8 @@ struct Mailbox<const SLOTS: usize, const BYTES: usize> {
     ring: SpinMutex<HandedFrames<SLOTS, BYTES>>,
     /// Frames in it, so that an empty one is not locked to be looked at.
     waiting: AtomicU32,
+    /// True while there is an endpoint that looks into it.
+    is_open: AtomicBool,
 }
 
 impl<const SLOTS: usize, const BYTES: usize> Mailbox<SLOTS, BYTES> {
@@ -114,7 +118,28 @@ impl<const SLOTS: usize, const BYTES: usize> Mailbox<SLOTS, BYTES> {
                 count: 0,
             }),
             waiting: AtomicU32::new(0),
+            is_open: AtomicBool::new(false),
         }
+    }
+
+    /// Opens it for its endpoint. False: it is another's.
+    fn open(&self) -> bool {
+        !self.is_open.swap(true, Ordering::AcqRel)
+    }
+
+    /// Closes it, since its endpoint is gone, and drops what waits in it.
+    fn close(&self) {
+        let ring = self.lock();
+        self.is_open.store(false, Ordering::Release);
+        if let Some(mut ring) = ring {
+            ring.count = 0;
+            self.waiting.store(0, Ordering::Release);
+        }
+    }
+
+    /// Returns true if frames may be put in.
+    fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Acquire)
     }
 
     /// The ring, unless another core keeps it for longer than it should.
@@ -128,11 +153,11 @@ impl<const SLOTS: usize, const BYTES: usize> Mailbox<SLOTS, BYTES> {
         })
     }
 
-    /// Puts a copy of a frame in. False: there is no room.
+    /// Puts a copy of a frame in. False: there is no room, or it was closed meanwhile.
     fn put(&self, frame: &[u8], checked: Offload) -> bool {
         let Some(mut ring) = self.lock() else { return false };
         let ring = &mut *ring;
-        if ring.count >= SLOTS {
+        if ring.count >= SLOTS || !self.is_open() {
             return false;
         }
         let slot = (ring.first + ring.count) % SLOTS;
@@ -220,7 +245,7 @@ pub struct HandoverCounters {
     pub exchanged: u64,
     /// Frames that were lost since a mailbox had no room.
     pub lost: u64,
-    /// Frames to none of the card's endpoints.
+    /// Frames to none of the card's endpoints that there are.
     pub foreign: u64,
 }
 
@@ -239,15 +264,17 @@ pub struct HandoverNic<'a, N, const SLOTS: usize, const BYTES: usize> {
 }
 
 impl<'a, N: Nic, const SLOTS: usize, const BYTES: usize> HandoverNic<'a, N, SLOTS, BYTES> {
-    /// The endpoint of this number on its queue, whose address is the card's. Each number is used
-    /// once. `None`: there is no mailbox of this number.
+    /// The endpoint of this number on its queue, whose address is the card's. Each number is one
+    /// endpoint's at a time: dropped, it gives it back. `None`: there is no mailbox of this number,
+    /// or it is another's.
     pub fn new<const ENDPOINTS: usize>(
         nic: N,
         number: usize,
         storage: &'a HandoverStorage<ENDPOINTS, SLOTS, BYTES>,
     ) -> Option<Self> {
         let (card, mailboxes) = (nic.mac(), &storage.0);
-        (number < ENDPOINTS).then_some(Self {
+        let is_taken = mailboxes.get(number)?.open();
+        is_taken.then(|| Self {
             nic,
             number,
             card,
@@ -266,6 +293,14 @@ impl<'a, N: Nic, const SLOTS: usize, const BYTES: usize> HandoverNic<'a, N, SLOT
     /// The queue.
     pub const fn nic(&self) -> &N {
         &self.nic
+    }
+}
+
+impl<N, const SLOTS: usize, const BYTES: usize> Drop for HandoverNic<'_, N, SLOTS, BYTES> {
+    fn drop(&mut self) {
+        if let Some(mailbox) = self.mailboxes.get(self.number) {
+            mailbox.close();
+        }
     }
 }
 
@@ -296,7 +331,9 @@ impl<const SLOTS: usize, const BYTES: usize> Exchange<'_, SLOTS, BYTES> {
         let endpoint = usize::from((first ^ own) >> 2);
         if first & 1 != 0 {
             Destination::All
-        } else if endpoint < self.mailboxes.len() && address(self.card, endpoint) == Mac(to) {
+        } else if self.mailboxes.get(endpoint).is_some_and(Mailbox::is_open)
+            && address(self.card, endpoint) == Mac(to)
+        {
             Destination::One(endpoint)
         } else {
             Destination::Elsewhere
@@ -325,11 +362,15 @@ impl<const SLOTS: usize, const BYTES: usize> Exchange<'_, SLOTS, BYTES> {
         }
     }
 
-    /// Copies a frame into the mailboxes of these endpoints, but for this one: into how many.
+    /// Copies a frame into the mailboxes of those of these endpoints that there are, but for this
+    /// one: into how many.
     fn hand(&mut self, to: core::ops::Range<usize>, frame: &[u8], checked: Offload) -> u64 {
         let mut handed = 0;
         for endpoint in to.filter(|endpoint| *endpoint != self.number) {
-            let has_room = self.mailboxes.get(endpoint).is_some_and(|mailbox| mailbox.put(frame, checked));
+            let Some(mailbox) = self.mailboxes.get(endpoint).filter(|mailbox| mailbox.is_open()) else {
+                continue;
+            };
+            let has_room = mailbox.put(frame, checked);
             handed += u64::from(has_room);
             self.counters.lost = self.counters.lost.wrapping_add(u64::from(!has_room));
         }

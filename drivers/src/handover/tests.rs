@@ -236,6 +236,50 @@ fn checksums_are_vouched_for_where_they_were_left_to_the_device() {
 }
 
 #[test]
+fn frames_to_endpoints_that_there_are_not_are_handed_to_nobody_and_not_lost() {
+    let storage = HandoverStorage::<3, 4, BYTES>::new();
+    let queues = [(); 3].map(|()| CardQueue::default());
+    let endpoint = |at: usize| TestEndpoint::new(queues[at].clone(), at, &storage);
+    let (mut first, second) = (endpoint(0).unwrap(), endpoint(1).unwrap());
+    let absent = address(CARD, 2);
+    for what in 0..4 {
+        come(&queues[0], frame(ALL, what));
+        assert!(received(&mut first).is_some());
+    }
+    come(&queues[0], frame(absent, 5));
+    assert_eq!(received(&mut first), None);
+    let expected = HandoverCounters { own: 4, handed: 4, foreign: 1, ..HandoverCounters::default() };
+    assert_eq!(first.counters(), &expected);
+    send(&mut first, &frame(absent, 6));
+    assert_eq!((first.counters(), queues[0].outgoing.lock().unwrap().len()), (&expected, 1));
+    let mut third = endpoint(2).unwrap();
+    assert_eq!(received(&mut third), None, "nothing has waited for it");
+    send(&mut first, &frame(absent, 7));
+    assert_eq!(received(&mut third).unwrap().0, frame(absent, 7));
+    // The second's mailbox is full and it has never looked: gone, it is no longer counted.
+    send(&mut first, &frame(ALL, 8));
+    assert_eq!(first.counters().lost, 1);
+    drop(second);
+    send(&mut first, &frame(ALL, 9));
+    assert_eq!(first.counters().lost, 1);
+}
+
+#[test]
+fn a_number_is_one_endpoints_at_a_time() {
+    let storage = HandoverStorage::<2, 4, BYTES>::new();
+    let endpoint = |at: usize| TestEndpoint::new(CardQueue::default(), at, &storage);
+    let (mut first, second) = (endpoint(0).unwrap(), endpoint(1).unwrap());
+    assert!(endpoint(1).is_none());
+    send(&mut first, &frame(second.mac(), 1));
+    drop(second);
+    let mut again = endpoint(1).unwrap();
+    assert_eq!(received(&mut again), None, "what was the other's is not its own");
+    assert!(endpoint(1).is_none());
+    send(&mut first, &frame(again.mac(), 2));
+    assert!(received(&mut again).is_some());
+}
+
+#[test]
 fn a_mailbox_that_is_full_loses_what_comes() {
     let storage = HandoverStorage::<2, 4, BYTES>::new();
     let queue = CardQueue::default();
@@ -261,9 +305,11 @@ fn frames_pass_between_endpoints_on_concurrent_threads() {
     let storage = HandoverStorage::<3, 4, BYTES>::new();
     let storage = &storage;
     let got: Vec<(u64, u64)> = thread::scope(|scope| {
-        let cores = [0_usize, 1, 2].map(|me| {
+        // All are there from the first frame to the last.
+        let endpoints =
+            [0_usize, 1, 2].map(|me| (me, TestEndpoint::new(CardQueue::default(), me, storage).unwrap()));
+        let cores = endpoints.map(|(me, mut endpoint)| {
             scope.spawn(move || {
-                let mut endpoint = TestEndpoint::new(CardQueue::default(), me, storage).unwrap();
                 let mut last = [None; 3];
                 let look = |endpoint: &mut TestEndpoint<'_>, last: &mut [Option<u32>; 3]| {
                     let Some((frame, _)) = received(endpoint) else { return };
@@ -280,10 +326,11 @@ fn frames_pass_between_endpoints_on_concurrent_threads() {
                     send(&mut endpoint, &bytes);
                     look(&mut endpoint, &mut last);
                 }
-                (endpoint.counters().exchanged, endpoint.counters().lost)
+                endpoint
             })
         });
-        cores.into_iter().map(|core| core.join().unwrap()).collect()
+        let endpoints = cores.map(|core| core.join().unwrap());
+        endpoints.iter().map(|endpoint| (endpoint.counters().exchanged, endpoint.counters().lost)).collect()
     });
     assert!(got.iter().all(|(sent, lost)| sent + lost == u64::from(ROUNDS) && *sent > 0), "{got:?}");
 }
