@@ -26,7 +26,8 @@ pub(super) fn offload(ipv4: ChecksumsDone, udp: ChecksumsDone) -> Offload {
     offload
 }
 
-/// A card as a device of other ecosystems.
+/// A card as a device of other ecosystems. A stack on it computes UDP's checksum of what it sends
+/// itself, also where the card would over IPv4: over IPv6 it may not be left to that.
 #[derive(Debug)]
 pub struct NicDevice<'m, N> {
     pub(super) nic: N,
@@ -56,6 +57,13 @@ impl<'m, N: Nic> NicDevice<'m, N> {
     /// The card, for what it needs besides frames.
     pub const fn nic_mut(&mut self) -> &mut N {
         &mut self.nic
+    }
+
+    /// Returns the checksums that a stack may leave to the card. UDP's is not one of them when it
+    /// sends: stacks tell no IPv4 from IPv6 there, and cards compute that of IPv4 alone. Zero over
+    /// IPv6 is for receivers to discard (RFC 8200, 8.1).
+    pub(super) fn left_by_stack(&self) -> Offload {
+        self.nic.offload() - Offload::UDP_TX
     }
 
     /// Returns the bytes of the longest frame.

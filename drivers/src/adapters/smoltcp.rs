@@ -90,7 +90,7 @@ impl<N: Nic> Device for NicDevice<'_, N> {
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
-        let offload = self.nic.offload();
+        let offload = self.left_by_stack();
         let stack = |tx, rx| match (offload.contains(tx), offload.contains(rx)) {
             (false, false) => Checksum::Both,
             (true, false) => Checksum::Rx,

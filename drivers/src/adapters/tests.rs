@@ -4,7 +4,7 @@ use std::boxed::Box;
 use std::vec;
 use std::vec::Vec;
 
-use aldis_hal::nic::{LinkState, RxFrame, TxFrame};
+use aldis_hal::nic::{LinkState, Mac, Offload, RxFrame, TxFrame};
 use aldis_hal::{Cause, Cost, Epoch, Nic, PeerId, Post, Sink, Token, Transport};
 use aldis_kit::hub::{Faults, Hub, HubNic, mac};
 use embassy_net_driver::{Driver, HardwareAddress};
@@ -12,7 +12,9 @@ use smoltcp::iface::{Interface, SocketSet, SocketStorage};
 use smoltcp::phy::{Device, Loopback, Medium};
 use smoltcp::socket::icmp;
 use smoltcp::time::Instant;
-use smoltcp::wire::{EthernetAddress, Icmpv4Packet, Icmpv4Repr, IpAddress, IpCidr, Ipv4Address};
+use smoltcp::wire::{
+    EthernetAddress, Icmpv4Packet, Icmpv4Repr, IpAddress, IpCidr, Ipv4Address, UdpPacket, UdpRepr,
+};
 
 use super::{EmbassyDriver, ForeignDevice, ForeignNic, NicDevice, SmoltcpDevice};
 use crate::ethernet::{Config, Ethernet, EthernetStorage};
@@ -144,6 +146,57 @@ fn a_stack_of_smoltcp_answers_a_ping_over_a_card() {
         }
     }
     panic!("no answer");
+}
+
+/// A card of the hub that takes over all checksums.
+struct ComputingNic(HubNic);
+
+impl Nic for ComputingNic {
+    type Rx<'a> = <HubNic as Nic>::Rx<'a>;
+    type Tx<'a> = <HubNic as Nic>::Tx<'a>;
+
+    fn receive(&mut self) -> Option<Self::Rx<'_>> {
+        self.0.receive()
+    }
+
+    fn transmit(&mut self, len: usize) -> Option<Self::Tx<'_>> {
+        self.0.transmit(len)
+    }
+
+    fn mtu(&self) -> usize {
+        self.0.mtu()
+    }
+
+    fn mac(&self) -> Mac {
+        self.0.mac()
+    }
+
+    fn link(&self) -> LinkState {
+        self.0.link()
+    }
+
+    fn offload(&self) -> Offload {
+        Offload::all()
+    }
+}
+
+#[test]
+fn a_stack_leaves_no_checksum_of_udp_over_ipv6_to_a_card() {
+    let nic = ComputingNic(Hub::new(4).nic(1, MTU));
+    let device = NicDevice::new(nic, room(MTU + 14), room(MTU + 14)).unwrap();
+    let of_smoltcp = Device::capabilities(&device).checksum;
+    let of_embassy = Driver::capabilities(&device).checksum;
+    assert!(!of_smoltcp.ipv4.tx() && !of_smoltcp.ipv4.rx() && !of_smoltcp.udp.rx());
+    assert!(matches!(of_embassy.ipv4, embassy_net_driver::Checksum::None));
+    assert!(matches!(of_embassy.udp, embassy_net_driver::Checksum::Tx));
+    let [from, to] = [1, 2].map(|number| IpAddress::v6(0xFE80, 0, 0, 0, 0, 0, 0, number));
+    let (datagram, body) = (UdpRepr { src_port: 1, dst_port: 2 }, b"body");
+    let mut bytes = [0; 12];
+    let mut packet = UdpPacket::new_unchecked(&mut bytes[..]);
+    let fill = |place: &mut [u8]| place.copy_from_slice(body);
+    datagram.emit(&mut packet, &from, &to, body.len(), fill, &of_smoltcp);
+    assert_ne!(packet.checksum(), 0);
+    assert!(packet.verify_checksum(&from, &to));
 }
 
 #[test]
