@@ -115,6 +115,9 @@
 //! device that writes to memory which it has given back. `virtio-drivers` panics where the
 //! registers of a PCI device contradict themselves.
 //!
+//! A card that is dropped resets its device, and waits no longer than a moment for it: one that is
+//! gone is given up. Not so a [`PciTransport`] that is dropped before a card was made of it.
+//!
 //! # Limits
 //!
 //! A power of two of descriptors, the same number for both directions, one for each frame; frames
@@ -129,6 +132,7 @@ mod frames;
 mod negotiation;
 mod pair;
 mod queues;
+mod reset;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;

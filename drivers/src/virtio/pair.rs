@@ -7,12 +7,13 @@ use aldis_hal::nic::{LinkState, MAC_HEADER_BYTES, Mac, Offload, RxFrame, TxFrame
 use aldis_hal::{Cause, Nic, Resource};
 use virtio_drivers::PAGE_SIZE;
 use virtio_drivers::queue::VirtQueue;
-use virtio_drivers::transport::{DeviceStatus, Transport};
+use virtio_drivers::transport::Transport;
 
 use super::arena::LentFrame;
 use super::checksum::{self, PLAIN};
 use super::frames::{BufferUse, Frames, stride};
 use super::negotiation::{self, Features, Negotiated, negotiate};
+use super::reset::ResetTransport;
 
 /// Bytes of the longest frame, so that a length with its header fits into any counter of the queue.
 pub const FRAME_BYTES_MAX: usize = 65_536;
@@ -75,25 +76,20 @@ pub(super) mod sealed {
 
 /// The registers of a card with a single pair of queues, all of which are its owner's. Dropped, the
 /// device is reset.
-pub struct OwnRegisters<T: Transport>(T);
+pub struct OwnRegisters<T: Transport>(ResetTransport<T>);
 
 impl<T: Transport> sealed::Sealed for OwnRegisters<T> {}
 
 impl<T: Transport> PairRegisters for OwnRegisters<T> {
     #[inline]
     fn notify(&mut self, queue: u16) {
-        self.0.notify(queue);
+        if let Some(transport) = self.0.get_mut() {
+            transport.notify(queue);
+        }
     }
 
     fn is_link_up(&self) -> bool {
-        negotiation::is_link_up(&self.0)
-    }
-}
-
-impl<T: Transport> Drop for OwnRegisters<T> {
-    fn drop(&mut self) {
-        // A reset ends every access of the device to memory.
-        self.0.set_status(DeviceStatus::empty());
+        self.0.get().is_some_and(negotiation::is_link_up)
     }
 }
 
@@ -180,12 +176,14 @@ impl<T: Transport, const QUEUE: usize> VirtioNet<T, QUEUE> {
         Self::start(transport, frame_bytes, Features::PLAIN | Features::CHECKSUMS)
     }
 
-    fn start(mut transport: T, frame_bytes: usize, wanted: Features) -> Result<Self, Cause> {
-        let agreed = negotiate(&mut transport, frame_bytes, wanted)?;
-        let mut pair = QueuePair::new(&mut transport, 0, &agreed, frame_bytes)?;
+    fn start(transport: T, frame_bytes: usize, wanted: Features) -> Result<Self, Cause> {
+        let mut registers = ResetTransport::new(transport);
+        let transport = registers.get_mut().ok_or(Cause::Device)?;
+        let agreed = negotiate(transport, frame_bytes, wanted)?;
+        let mut pair = QueuePair::new(transport, 0, &agreed, frame_bytes)?;
         transport.finish_init();
-        pair.fill(&mut transport);
-        Ok(Self::joined(OwnRegisters(transport), pair))
+        pair.fill(transport);
+        Ok(Self::joined(OwnRegisters(registers), pair))
     }
 }
 

@@ -5,11 +5,12 @@ use core::fmt;
 use aldis_hal::Cause;
 use spin::mutex::SpinMutex;
 use virtio_drivers::PAGE_SIZE;
-use virtio_drivers::transport::{DeviceStatus, Transport};
+use virtio_drivers::transport::Transport;
 
 use super::control::{self, ControlQueue, HASH_IPV4};
 use super::negotiation::{self, Features, negotiate};
 use super::pair::{PairRegisters, QueuePair, VirtioCard, pair_bytes, queue_bytes, sealed};
+use super::reset::ResetTransport;
 use crate::steering::Steering;
 
 /// Bytes that a card of `pairs` pairs of queues takes of the memory [lent](super::lend), wherever
@@ -56,7 +57,7 @@ pub enum QueueChoice {
 /// notification takes, which a device asks for only when it sleeps. Queues and buffers are each
 /// pair's own.
 pub struct VirtioQueues<T: Transport, const PAIRS: usize, const QUEUE: usize> {
-    transport: SpinMutex<T>,
+    transport: SpinMutex<ResetTransport<T>>,
     pairs: [SpinMutex<Option<QueuePair<QUEUE>>>; PAIRS],
     count: u16,
     choice: QueueChoice,
@@ -72,14 +73,17 @@ impl<T: Transport, const PAIRS: usize, const QUEUE: usize> VirtioQueues<T, PAIRS
     /// that names a queue which the device or this type does not have; [`Cause::TimedOut`] for a
     /// device that does not answer commands; [`Cause::Device`] for one that refuses them, or whose
     /// limits cannot be.
-    pub fn new(mut transport: T, setup: VirtioSetup<'_>) -> Result<Self, Cause> {
+    pub fn new(transport: T, setup: VirtioSetup<'_>) -> Result<Self, Cause> {
         let VirtioSetup { frame_bytes, checksums, steering } = setup;
         let mut wanted = Features::PLAIN;
         wanted.set(Features::CHECKSUMS, checksums);
         wanted.set(Features::QUEUES, PAIRS > 1);
         wanted.set(Features::RSS, PAIRS > 1 && steering.is_some());
-        let agreed = negotiate(&mut transport, frame_bytes, wanted)?;
-        let there = negotiation::pairs(&transport, agreed.features)?;
+        // Dropped, for whatever fails below, it resets the device.
+        let mut registers = ResetTransport::new(transport);
+        let transport = registers.get_mut().ok_or(Cause::Device)?;
+        let agreed = negotiate(transport, frame_bytes, wanted)?;
+        let there = negotiation::pairs(transport, agreed.features)?;
         let count = there.min(u16::try_from(PAIRS).unwrap_or(u16::MAX));
         if let Some(last) = steering.map(Steering::last_queue)
             && u16::from(last) >= count
@@ -87,34 +91,30 @@ impl<T: Transport, const PAIRS: usize, const QUEUE: usize> VirtioQueues<T, PAIRS
             return Err(Cause::TooBig { len: u64::from(last) + 1, max: count.into() });
         }
         let steering = match steering {
-            Some(steering) if negotiation::hashes(&transport, agreed.features, HASH_IPV4)? => Some(steering),
+            Some(steering) if negotiation::hashes(transport, agreed.features, HASH_IPV4)? => Some(steering),
             _ => None,
         };
         let mut pairs = [const { None }; PAIRS];
         for (number, pair) in (0..count).zip(&mut pairs) {
-            *pair = Some(QueuePair::new(&mut transport, number, &agreed, frame_bytes)?);
+            *pair = Some(QueuePair::new(transport, number, &agreed, frame_bytes)?);
         }
         let control = match agreed.features.contains(Features::CONTROL_QUEUE) {
             // Behind those of all pairs that the device has (5.1.2).
-            true => Some(ControlQueue::new(&mut transport, there.checked_mul(2).ok_or(Cause::Device)?)?),
+            true => Some(ControlQueue::new(transport, there.checked_mul(2).ok_or(Cause::Device)?)?),
             false => None,
         };
         transport.finish_init();
-        pairs.iter_mut().flatten().for_each(|pair| pair.fill(&mut transport));
+        pairs.iter_mut().flatten().for_each(|pair| pair.fill(transport));
         let choice = match (control, steering) {
             (Some(control), Some(steering)) => {
-                control.set_steering(&mut transport, count, steering).map(|()| QueueChoice::ByAddress)
+                control.set_steering(transport, count, steering).map(|()| QueueChoice::ByAddress)
             }
             (Some(control), None) if count > 1 => {
-                control.set_pairs(&mut transport, count).map(|()| QueueChoice::ByFlow)
+                control.set_pairs(transport, count).map(|()| QueueChoice::ByFlow)
             }
             _ => Ok(QueueChoice::Single),
-        };
-        let (transport, pairs) = (SpinMutex::new(transport), pairs.map(SpinMutex::new));
-        // Dropped for a command that failed, it resets the device.
-        let mut queues = Self { transport, pairs, count, choice: QueueChoice::Single };
-        queues.choice = choice?;
-        Ok(queues)
+        }?;
+        Ok(Self { transport: SpinMutex::new(registers), pairs: pairs.map(SpinMutex::new), count, choice })
     }
 
     /// The number of pairs: as many as the device has, `PAIRS` at most.
@@ -136,13 +136,6 @@ impl<T: Transport, const PAIRS: usize, const QUEUE: usize> VirtioQueues<T, PAIRS
     }
 }
 
-impl<T: Transport, const PAIRS: usize, const QUEUE: usize> Drop for VirtioQueues<T, PAIRS, QUEUE> {
-    fn drop(&mut self) {
-        // A reset ends every access of the device to memory.
-        self.transport.get_mut().set_status(DeviceStatus::empty());
-    }
-}
-
 impl<T: Transport, const PAIRS: usize, const QUEUE: usize> fmt::Debug for VirtioQueues<T, PAIRS, QUEUE> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { count, choice, .. } = self;
@@ -154,21 +147,23 @@ impl<T: Transport, const PAIRS: usize, const QUEUE: usize> fmt::Debug for Virtio
 pub type VirtioPair<'a, T, const QUEUE: usize> = VirtioCard<SharedRegisters<'a, T>, QUEUE>;
 
 /// The registers of a card, of which each pair of queues makes use.
-pub struct SharedRegisters<'a, T>(&'a SpinMutex<T>);
+pub struct SharedRegisters<'a, T: Transport>(&'a SpinMutex<ResetTransport<T>>);
 
-impl<T> sealed::Sealed for SharedRegisters<'_, T> {}
+impl<T: Transport> sealed::Sealed for SharedRegisters<'_, T> {}
 
 impl<T: Transport> PairRegisters for SharedRegisters<'_, T> {
     fn notify(&mut self, queue: u16) {
-        self.0.lock().notify(queue);
+        if let Some(transport) = self.0.lock().get_mut() {
+            transport.notify(queue);
+        }
     }
 
     fn is_link_up(&self) -> bool {
-        negotiation::is_link_up(&*self.0.lock())
+        self.0.lock().get().is_some_and(negotiation::is_link_up)
     }
 }
 
-impl<T> fmt::Debug for SharedRegisters<'_, T> {
+impl<T: Transport> fmt::Debug for SharedRegisters<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SharedRegisters").finish_non_exhaustive()
     }

@@ -20,6 +20,9 @@ const FRAME_BYTES: usize = 114;
 
 type TestCard = VirtioNet<Registers, QUEUE>;
 
+/// The status of a device that is gone: all ones.
+const GONE: DeviceStatus = DeviceStatus::from_bits_retain(!0);
+
 /// Written by who measures the memory that is left.
 static MAKING: RwLock<()> = RwLock::new(());
 
@@ -170,6 +173,20 @@ fn a_card_that_is_dropped_resets_the_device() {
     assert!(device.status().contains(DeviceStatus::DRIVER_OK));
     drop(card);
     assert_eq!(device.status(), DeviceStatus::empty());
+}
+
+#[test]
+fn a_card_whose_device_is_gone_or_stuck_is_dropped_all_the_same() {
+    for status in [GONE, DeviceStatus::DRIVER_OK] {
+        let device = FakeDevice::modern();
+        let card = card(&device).unwrap();
+        device.stick(status);
+        drop(card);
+    }
+    let device = FakeDevice::modern();
+    device.forget_mac();
+    device.stick(GONE);
+    assert!(matches!(card(&device).map(drop), Err(Cause::Unsupported)), "nor does a start that fails");
 }
 
 #[test]

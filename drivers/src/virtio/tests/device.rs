@@ -49,6 +49,8 @@ struct DeviceState {
     accepted: u64,
     accepts: bool,
     status: DeviceStatus,
+    /// The status that it says to have, whatever it is told.
+    stuck: Option<DeviceStatus>,
     config: [u8; 24],
     queue_max: u32,
     /// Those of all pairs, and that of commands.
@@ -115,6 +117,7 @@ impl FakeDevice {
             accepted: 0,
             accepts: true,
             status: DeviceStatus::empty(),
+            stuck: None,
             // Address, state, pairs, MTU, speed, duplex, key bytes, table entries, kinds of hashes.
             config: [2, 0, 0, 0, 0, 9, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 40, 128, 0, 7, 0, 0, 0],
             queue_max: 256,
@@ -237,6 +240,11 @@ impl FakeDevice {
 
     pub(super) fn status(&self) -> DeviceStatus {
         self.state().status
+    }
+
+    /// The device says to have this status from now on, whatever it is told.
+    pub(super) fn stick(&self, status: DeviceStatus) {
+        self.state().stuck = Some(status);
     }
 
     /// Sets whether frames that are to be sent are left in the queue.
@@ -447,6 +455,15 @@ fn read(chain: &[DescribedBuffer]) -> Vec<u8> {
 /// The registers, as a driver sees them.
 pub(super) struct Registers(FakeDevice);
 
+/// Those of PCI wait in their drop until the device says that it was reset.
+impl Drop for Registers {
+    fn drop(&mut self) {
+        self.set_status(DeviceStatus::empty());
+        let waits_for_ever = !self.get_status().is_empty();
+        assert!(std::thread::panicking() || !waits_for_ever, "this wait has no end");
+    }
+}
+
 impl Transport for Registers {
     fn device_type(&self) -> DeviceType {
         self.0.state().kind
@@ -480,7 +497,8 @@ impl Transport for Registers {
     }
 
     fn get_status(&self) -> DeviceStatus {
-        self.0.state().status
+        let state = self.0.state();
+        state.stuck.unwrap_or(state.status)
     }
 
     fn set_status(&mut self, status: DeviceStatus) {

@@ -158,6 +158,10 @@ fn limits_that_cannot_be_are_refused() {
 fn a_device_that_does_not_obey_is_reset() {
     let steering = ranks(0..2);
     for setup in [SETUP, VirtioSetup { steering: Some(&steering), ..SETUP }] {
+        let device = FakeDevice::of_pairs(4);
+        let queues = queues_of(&device, setup).unwrap();
+        device.stick(GONE);
+        drop(queues);
         for (answer, cause) in [
             (Answer::Says(1), Cause::Device),
             (Answer::Says(0xFE), Cause::Device),
