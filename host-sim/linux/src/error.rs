@@ -75,6 +75,8 @@ pub enum JoinError {
     },
     /// The table of all ranks' cards is not what the launcher has told.
     Cards(SegmentError),
+    /// The table of the ranks that have left is not what it should be.
+    Departures(SegmentError),
     /// Ranks differ: one has rows for all ranks of the job, and another for fewer.
     Rows {
         /// The first that has them for all.
@@ -183,6 +185,7 @@ impl fmt::Display for JoinError {
             Self::Card { rank, found: Some(found) } => {
                 write!(f, "the card of rank {rank} introduces rank {found}")
             }
+            Self::Departures(error) => write!(f, "the table of ranks that have left: {error}"),
             Self::Cards(error) => write!(f, "the cards of the job: {error}"),
             Self::Card { rank, found: None } => write!(f, "the card of rank {rank} does not decode"),
             Self::Rows { with_all, with_fewer, rows, size } => write!(

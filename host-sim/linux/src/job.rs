@@ -26,7 +26,7 @@ use crate::memory::core_cache_bytes;
 use crate::peer_rows::{self, JoinCard, JoinNumbers, PeerRows};
 use crate::platform::{HostPlatform, Patience, allowed_cores};
 use crate::pmi::{Client, ManagedRank};
-use crate::segment::{self, Segment};
+use crate::segment::{self, Departures, Segment};
 use crate::shape::{self, NodePlan};
 use crate::tcp::{self, JobKey, Tcp};
 use crate::transport::{self, HostEndpoint, Reached, Segments};
@@ -169,7 +169,8 @@ impl Job {
             deadline: Instant::now() + GREETING_LIMIT,
             tcp: None,
         };
-        let segments = Segments { me: 0, first: 0, mapped: vec![segment], staging: 0, per_node: 1 };
+        let mapped = vec![segment];
+        let segments = Segments { me: 0, first: 0, mapped, staging: 0, per_node: 1, departures: None };
         let endpoint = assemble(&terms, &segments, memory, |card| Ok(CardTable::of(&[card.encode()?])))?;
         segment.board().enter(LifePhase::Running);
         Ok((Self { rank: 0, size: 1, superior: Superior::None, board: segment.board() }, endpoint))
@@ -283,7 +284,8 @@ fn with_rows(
     storage(rows).map(|memory| if rows < ranks { memory.with_peers(rows) } else { memory })
 }
 
-/// Receives the segments of this rank and of those that it shares memory with, checked and mapped.
+/// Receives the segments of this rank and of those that it shares memory with, and where it is told
+/// who has left, checked and mapped.
 fn take_segments(channel: &Channel, terms: &Terms) -> Result<Segments, JoinError> {
     let me = terms.label.rank;
     let (first, expected) = terms.node.mates_of(me);
@@ -294,14 +296,18 @@ fn take_segments(channel: &Channel, terms: &Terms) -> Result<Segments, JoinError
         FromLauncher::Refused { text } => return Err(JoinError::Refused { text: text.to_owned() }),
         other => return Err(WireError::Unexpected { found: other.name(), expected: "segments" }.into()),
     }
-    let [file] = &files[..] else {
-        return Err(JoinError::Segments { expected: 1, found: files.len() as u32 });
+    let (file, table) = match &files[..] {
+        [file] => (file, None),
+        [file, table] => (file, Some(table)),
+        _ => return Err(JoinError::Segments { expected: 1, found: files.len() as u32 }),
     };
+    let departures = table.map(|table| Departures::map(table, terms.label.size)).transpose();
+    let departures = departures.map_err(JoinError::Departures)?.map(|table| &*Box::leak(Box::new(table)));
     let broken = |error| JoinError::Segment { rank: me, error };
     let segments = Segment::open_all(file, first..first + expected, terms.label, terms.segment_bytes);
     let mapped = segments.map_err(broken)?.into_iter().map(Segment::leak).collect();
     let (staging, per_node) = (shape::staging_bytes(expected), terms.node.per_node);
-    Ok(Segments { me, first, mapped, staging, per_node })
+    Ok(Segments { me, first, mapped, staging, per_node, departures })
 }
 
 /// Sends this rank's card and receives the table of those of all ranks, this rank's included.
@@ -338,7 +344,7 @@ fn assemble(
     if environment::is_on(calibration::VARIABLE)? && ranks <= usable {
         found = staging.as_mut().and_then(|memory| inboxes.calibrate(memory));
     }
-    let Reached { far, address, bell } = far(terms, epoch, segments.own()?.board())?;
+    let Reached { far, address, bell } = far(terms, epoch, segments)?;
     let mut card = Card::new(me, epoch, memory.room());
     // What an address cannot be: longer than a card has room for.
     card.address = address.iter().copied().take(ADDRESS_BYTES_MAX).collect();
@@ -404,7 +410,7 @@ const fn has_strangers(terms: &Terms) -> bool {
 }
 
 /// The transport to ranks with which no memory is shared.
-fn far(terms: &Terms, epoch: Epoch, board: &'static StatusBoard) -> Result<Reached, JoinError> {
+fn far(terms: &Terms, epoch: Epoch, segments: &Segments) -> Result<Reached, JoinError> {
     let Label { job, rank, size: ranks } = terms.label;
     if has_strangers(terms) && transport::wants_verbs() {
         return transport::over_verbs(PeerId(rank), epoch, ranks);
@@ -423,7 +429,8 @@ fn far(terms: &Terms, epoch: Epoch, board: &'static StatusBoard) -> Result<Reach
         });
     }
     let mut tcp = listen(terms, epoch)?;
-    tcp.note_failures_on(board);
+    tcp.note_failures_on(segments.own()?.board());
+    tcp.look_who_has_left(segments.departures);
     Ok(transport::over_tcp(tcp))
 }
 

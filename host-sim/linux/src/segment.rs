@@ -11,6 +11,10 @@
 //! elsewhere is checked for size, seals and label before a byte of it is believed; a peer's in the
 //! same file, for the identity in its inbox, when it is attached.
 
+mod departures;
+
+pub use departures::{DepartureTable, Departures};
+
 use core::mem::ManuallyDrop;
 use core::num::NonZeroUsize;
 use core::ops::Range;
@@ -170,15 +174,27 @@ pub fn create(label: Label, bytes: usize) -> Result<OwnedFd, SegmentError> {
 /// system call that failed.
 pub fn create_all(label: Label, ranks: u32, bytes: usize) -> Result<(OwnedFd, Vec<BoardView>), SegmentError> {
     let whole = bytes_of_all(ranks, bytes);
-    let need = whole as u64;
+    let file = create_zeroed(&format!("aldis-{:016x}-{}", label.job, label.rank), whole)?;
+    let mapping = Arc::new(Mapping::new(file.as_fd(), whole)?);
+    let boards: Vec<BoardView> = (0..ranks)
+        .map(|place| BoardView { mapping: Arc::clone(&mapping), at: place_of(place, bytes) })
+        .collect();
+    for (board, rank) in boards.iter().zip(label.rank..) {
+        board.board().label(Label { rank, ..label }, bytes as u64);
+    }
+    Ok((file, boards))
+}
+
+/// Makes a file of so many bytes: zeroed, backed by memory and sealed.
+fn create_zeroed(name: &str, bytes: usize) -> Result<OwnedFd, SegmentError> {
+    let need = bytes as u64;
     let have = available_bytes().min(file_bytes_max());
-    let length = off_t::try_from(whole).map_err(|_| SegmentError::NoMemory { need, have, refused: None })?;
+    let length = off_t::try_from(bytes).map_err(|_| SegmentError::NoMemory { need, have, refused: None })?;
     if have < need {
         return Err(SegmentError::NoMemory { need, have, refused: None });
     }
-    let name = format!("aldis-{:016x}-{}", label.job, label.rank);
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
-    let file = memfd_create(name.as_str(), flags).map_err(system("memfd_create"))?;
+    let file = memfd_create(name, flags).map_err(system("memfd_create"))?;
     fchmod(&file, Mode::S_IRUSR | Mode::S_IWUSR).map_err(system("fchmod"))?;
     uninterrupted(|| ftruncate(&file, length)).map_err(system("ftruncate"))?;
     let allocated = uninterrupted(|| fallocate(&file, FallocateFlags::empty(), 0, length));
@@ -189,14 +205,7 @@ pub fn create_all(label: Label, ranks: u32, bytes: usize) -> Result<(OwnedFd, Ve
         errno => SegmentError::System { call: "fallocate", errno },
     })?;
     add_seals(&file, SEALS).map_err(system("fcntl(F_ADD_SEALS)"))?;
-    let mapping = Arc::new(Mapping::new(file.as_fd(), whole)?);
-    let boards: Vec<BoardView> = (0..ranks)
-        .map(|place| BoardView { mapping: Arc::clone(&mapping), at: place_of(place, bytes) })
-        .collect();
-    for (board, rank) in boards.iter().zip(label.rank..) {
-        board.board().label(Label { rank, ..label }, bytes as u64);
-    }
-    Ok((file, boards))
+    Ok(file)
 }
 
 /// Returns the place of a segment in a file of them: at a page.

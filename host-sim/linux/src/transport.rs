@@ -27,7 +27,7 @@ use crate::error::JoinError;
 use crate::ethernet::{Wired, WiredIdentity};
 use crate::network::Network;
 use crate::platform::HostPlatform;
-use crate::segment::{self, LEAST_BYTES, LeakedSegment, PAGE_BYTES, Parts, Segment};
+use crate::segment::{self, Departures, LEAST_BYTES, LeakedSegment, PAGE_BYTES, Parts, Segment};
 use crate::shape::{makes_own_pages, makes_pages_of_others};
 use crate::sleeper;
 use crate::tcp::Tcp;
@@ -165,6 +165,8 @@ pub(crate) struct Segments {
     pub(crate) staging: usize,
     /// Ranks of each node but the last; 0 if nodes differ.
     pub(crate) per_node: u32,
+    /// The table of the ranks that have left, if the launcher has one.
+    pub(crate) departures: Option<&'static Departures>,
 }
 
 impl Segments {
@@ -414,7 +416,7 @@ pub fn in_process(ranks: u32, arena_bytes: usize, epoch: Epoch) -> Result<Vec<Ho
             .zip(0..)
             .map(|(file, rank)| Ok(Segment::open(file, label(rank), whole).map_err(broken(rank))?.leak()));
         let mapped = opened.collect::<Result<_, JoinError>>()?;
-        Ok::<_, JoinError>(Segments { me, first: 0, mapped, staging: 0, per_node: 0 })
+        Ok::<_, JoinError>(Segments { me, first: 0, mapped, staging: 0, per_node: 0, departures: None })
     };
     let views = (0..ranks).map(map).collect::<Result<Vec<_>, _>>()?;
     let formatted = views.iter().map(|segments| Inboxes::format(segments, geometry, job, epoch));

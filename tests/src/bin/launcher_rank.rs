@@ -63,6 +63,11 @@ fn behave(ep: &mut HostEndpoint, behaviour: &str) -> Outcome {
         // Every rank waits for a message that no rank sends.
         "hang" => wait_for(ep, Rank((me.0 + 1) % world.size())),
         "leave early" => leave_early(ep),
+        "leave unmet" if me != last => {
+            std::thread::sleep(Duration::from_secs(1));
+            wait_for(ep, last)
+        }
+        "leave unmet" => Ok(()),
         // The last rank misbehaves, the others wait for it.
         _ if me != last && !matches!(behaviour, "stream" | "stuck" | "reword") => wait_for(ep, last),
         "stream" => stream(ep),

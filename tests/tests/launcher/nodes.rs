@@ -44,8 +44,6 @@ fn tcp_alone_serves_one_host() {
     }
 }
 
-/// Where nodes have equally many ranks, collectives are in two levels: also those of a part of the
-/// ranks that has equally many on each, and where a rule names two levels.
 /// An attempt to connect to a rank that has left is no reason to stay.
 #[test]
 fn a_refused_connection_does_not_delay_leaving() {
@@ -55,6 +53,21 @@ fn a_refused_connection_does_not_delay_leaving() {
     assert!(before.elapsed() < Duration::from_secs(10), "{:?}", before.elapsed());
 }
 
+/// Who has left is known to ranks that never had a connection with it, as soon as they wait.
+#[test]
+fn a_wait_for_a_rank_that_left_unmet_ends_at_once() {
+    let chain = ["--host", "local:a,local:b,local:c", "--transport", "tcp", "--fanout", "1"];
+    for options in [&["--transport", "tcp"][..], &["--host", "local:a,local:b,local:c"], &chain] {
+        let before = Instant::now();
+        let ended = behave(3, options, "leave unmet");
+        assert_eq!(ended.code, Some(1), "{options:?}: {ended:#?}");
+        assert!(ended.err.contains("the peer has left the job"), "{options:?}: {ended:#?}");
+        assert!(before.elapsed() < Duration::from_secs(10), "{options:?}: {:?}", before.elapsed());
+    }
+}
+
+/// Where nodes have equally many ranks, collectives are in two levels: also those of a part of the
+/// ranks that has equally many on each, and where a rule names two levels.
 #[test]
 fn collectives_between_alike_nodes_are_in_two_levels() {
     const TWO_LEVELS: &str = "two_level";

@@ -24,6 +24,7 @@ use super::tls::Tls;
 use super::wire::Moved;
 use super::{COST, TcpIdentity, address};
 use crate::board::StatusBoard;
+use crate::segment::Departures;
 
 /// The longest message: a fragment of a long one, with its header.
 pub(super) const MESSAGE_BYTES_MAX: usize = (256 << 10) + DATA_HEADER_BYTES;
@@ -92,6 +93,8 @@ pub(super) struct TcpEngine {
     pub(super) failed: Option<CallFailure>,
     /// The board on which calls that fail for a peer are noted.
     pub(super) board: Option<&'static StatusBoard>,
+    /// The table of the ranks that have left, if the launcher has one.
+    pub(super) departures: Option<&'static Departures>,
 }
 
 /// Bytes that are kept of each rank, of one address of IP version 6 and one link.
@@ -200,6 +203,7 @@ impl TcpEngine {
             counters: Counters::default(),
             failed: None,
             board: None,
+            departures: None,
         })
     }
 
@@ -215,6 +219,14 @@ impl TcpEngine {
     /// there to be told.
     pub(super) fn is_in_touch(&self, peer: PeerId) -> bool {
         self.links.first_of(peer) != NONE || self.is_greeted(peer)
+    }
+
+    /// Returns true if the peer has left, and no connection is there or being made by which it says
+    /// so itself, behind the last of its messages.
+    pub(super) fn has_left(&self, peer: PeerId) -> bool {
+        self.departures.is_some_and(|departures| departures.has_left(peer.0))
+            && self.links.of(peer).iter().all(|slot| *slot == NONE)
+            && !self.may_be_in_touch(peer)
     }
 
     /// Returns what the handshakes share.

@@ -43,6 +43,11 @@ impl TcpEngine {
         let setup = self.setup;
         let mut node = self.node();
         let Some(way) = node.link(peer, number) else { return };
+        if !way.is_open() && self.has_left(peer) {
+            return self.lose(peer, Cause::PeerLeft);
+        }
+        let mut node = self.node();
+        let Some(way) = node.link(peer, number) else { return };
         if way.is_open() || !way.want(&setup, now()) || self.wanted.contains(&(peer, number)) {
             return;
         }
@@ -195,6 +200,17 @@ impl TcpEngine {
         claims.any(|(claimed, _)| claimed == peer)
     }
 
+    /// Returns true if a handshake is under way behind which messages of this peer may wait: one in
+    /// which it has proven who it is, or one of a caller that has not come to that. An attempt of
+    /// this side that nobody has answered is none.
+    pub(super) fn may_be_in_touch(&self, peer: PeerId) -> bool {
+        let mut handshakes = self.greetings.iter().filter_map(|slot| self.handshake(*slot));
+        handshakes.any(|handshake| match handshake.is_proven() {
+            true => handshake.claim().is_some_and(|(claimed, _)| claimed == peer),
+            false => !handshake.is_dialled(),
+        })
+    }
+
     /// Takes a handshake further, with what has come; one event if anything has.
     #[cold]
     pub(super) fn greet(&mut self, slot: u32) -> u32 {
@@ -340,6 +356,10 @@ impl TcpEngine {
         }
         for at in (0..self.wanted.len()).rev() {
             let Some(&(peer, number)) = self.wanted.get(at) else { continue };
+            if self.has_left(peer) {
+                self.lose(peer, Cause::PeerLeft);
+                continue;
+            }
             let failed = self.node().link(peer, number).and_then(|way| way.handle_timeout(now));
             match failed {
                 Some(failed) => self.lose(peer, cause_of(failed.last)),

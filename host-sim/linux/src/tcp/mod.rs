@@ -68,6 +68,7 @@ use aldis_sys::CallFailure;
 
 use self::engine::TcpEngine;
 use crate::board::StatusBoard;
+use crate::segment::Departures;
 
 pub use self::config::{LINKS_MAX, TcpConfig};
 pub use self::counters::Counters;
@@ -138,6 +139,13 @@ impl Tcp {
     pub(crate) fn note_failures_on(&mut self, board: &'static StatusBoard) {
         if let Some(engine) = &mut self.engine {
             engine.board = Some(board);
+        }
+    }
+
+    /// Looks at this table before it waits for a connection with a peer, which may have left.
+    pub(crate) fn look_who_has_left(&mut self, departures: Option<&'static Departures>) {
+        if let Some(engine) = &mut self.engine {
+            engine.departures = departures;
         }
     }
 

@@ -135,8 +135,9 @@ pub enum FromLauncher<'a> {
         /// are none.
         tcp: Option<Box<TcpTerms>>,
     },
-    /// The descriptor beside this message is that of the segments of all ranks that share memory
-    /// with this one, itself among them.
+    /// The first descriptor beside this message is that of the segments of all ranks that share
+    /// memory with this one, itself among them; a second one that of the table of the ranks that
+    /// have left, where some are reached over sockets.
     Segments,
     /// The descriptor beside this message is that of the [`CardTable`](super::CardTable) of all
     /// ranks of the job.

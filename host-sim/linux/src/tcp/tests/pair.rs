@@ -5,6 +5,7 @@ use aldis_hal::{Again, Refusal};
 
 use super::super::engine::MESSAGE_BYTES_MAX;
 use super::*;
+use crate::segment::{DepartureTable, Departures};
 
 fn ping_pong(family: Family) {
     let mut ranks = job(2, &config(family));
@@ -255,4 +256,56 @@ fn a_vacant_transport_reaches_no_peer() {
     assert_eq!(tcp.reach(PeerId(0)).err(), Some(Cause::Unreachable));
     assert_eq!(tcp.introduce(PeerId(0), Epoch(1), &[]), Err(Cause::Unreachable));
     assert!(tcp.is_idle() && tcp.address().is_empty() && tcp.features().is_empty());
+}
+
+/// A peer that has left without ever having been met is told as such, also where it is found while
+/// connections to it are being tried.
+#[test]
+fn a_peer_that_left_unmet_is_told_without_its_goodbye() {
+    let table = DepartureTable::create(1, 3).unwrap();
+    let departures = Departures::map(&table.file().try_clone_to_owned().unwrap(), 3).unwrap();
+    let mut ranks = job(3, &config(Family::V4));
+    let gone = ranks.split_off(1);
+    let [rank] = &mut ranks[..] else { panic!("one is left") };
+    rank.tcp.look_who_has_left(Some(Box::leak(Box::new(departures))));
+    drop(gone);
+    table.mark(1);
+    rank.tcp.expect(PeerId(1));
+    rank.tcp.expect(PeerId(2));
+    until(&mut ranks, "the first is told", |ranks| !ranks[0].log.lost.is_empty());
+    assert_eq!(ranks[0].log.lost, [(1, Cause::PeerLeft)]);
+    assert_eq!(ranks[0].tcp.short(PeerId(1), &[], &[]), Post::Never(Cause::PeerLeft));
+    table.mark(2);
+    until(&mut ranks, "the second is told", |ranks| ranks[0].log.lost.len() > 1);
+    assert_eq!(ranks[0].log.lost[1], (2, Cause::PeerLeft));
+}
+
+/// What a peer has sent before it left comes, though it is known to have left as soon as the system
+/// has taken it, whoever has made the connection.
+#[test]
+fn what_a_peer_sent_before_it_left_comes_first() {
+    for (from, to, is_expected) in [(1, 0, true), (1, 0, false), (0, 1, true), (0, 1, false)] {
+        let table = DepartureTable::create(1, 2).unwrap();
+        let departures = Departures::map(&table.file().try_clone_to_owned().unwrap(), 2).unwrap();
+        let mut ranks = job(2, &config(Family::V4));
+        ranks[to].tcp.look_who_has_left(Some(Box::leak(Box::new(departures))));
+        if is_expected {
+            ranks[to].tcp.expect(PeerId(from as u32));
+        }
+        // The receiver comes no further than the sender needs.
+        let start = Clock::now();
+        while ranks[from].tcp.short(PeerId(to as u32), b"last", &[]) != Post::Done {
+            for _ in 0..8 {
+                ranks[from].poll(64);
+            }
+            ranks[to].poll(1);
+            assert!(start.elapsed().as_secs() < 20, "it is not sent");
+        }
+        table.mark(from as u32);
+        drop(ranks.remove(from));
+        ranks[0].tcp.expect(PeerId(from as u32));
+        until(&mut ranks, "it is told", |ranks| !ranks[0].log.lost.is_empty());
+        assert_eq!(ranks[0].log.messages, [(from as u32, b"last".to_vec())], "{is_expected}");
+        assert_eq!(ranks[0].log.lost, [(from as u32, Cause::PeerLeft)]);
+    }
 }

@@ -14,7 +14,7 @@ use crate::rank_state::RankState;
 use crate::remote::AgentCommands;
 
 /// The version of these messages; launcher and agent are one program and must be of one build.
-pub(crate) const VERSION: u16 = 6;
+pub(crate) const VERSION: u16 = 7;
 
 /// Output that a node may have sent and not yet been granted again, in bytes.
 pub(crate) const OUTPUT_WINDOW: u32 = 256 << 10;
@@ -100,6 +100,8 @@ pub(crate) enum ToNode {
     Start(Box<NodeOrder>),
     /// The cards of all ranks of the job, by rank.
     Cards(Vec<Vec<u8>>),
+    /// These ranks of the job have left in order.
+    Departed(Vec<u32>),
     /// Tell what every rank is doing.
     TakeNotes(Moment),
     /// Send this signal to every rank and what it has started.
@@ -141,7 +143,12 @@ impl ToNode {
     /// Returns true if it is for all hosts of the job.
     pub(crate) const fn is_for_all(&self) -> bool {
         match self {
-            Self::Cards(_) | Self::TakeNotes(_) | Self::Signal(_) | Self::End { .. } | Self::Shut(_) => true,
+            Self::Cards(_)
+            | Self::Departed(_)
+            | Self::TakeNotes(_)
+            | Self::Signal(_)
+            | Self::End { .. }
+            | Self::Shut(_) => true,
             Self::Start(_) | Self::Room(_) | Self::Grow { .. } | Self::Below { .. } | Self::Cut { .. } => {
                 false
             }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use aldis_linux::board::Label;
 use aldis_linux::copier;
-use aldis_linux::segment::{self, SegmentError};
+use aldis_linux::segment::{self, DepartureTable, SegmentError};
 use aldis_linux::shape::NodePlan;
 use aldis_linux::wireup::{self, CardTable, Channel, WireError};
 use aldis_sys::Errno;
@@ -80,6 +80,9 @@ impl Node {
             node.job.segments.push(file);
             boards.append(&mut some);
         }
+        if order.tcp.is_some() {
+            node.job.departures = Some(DepartureTable::create(order.job, order.size).map_err(refused)?);
+        }
         let (sets, claim) = cores::of_ranks(order.binding, order.ranks as usize);
         node.claim = claim;
         let mut sets = sets.iter().cycle();
@@ -136,6 +139,7 @@ impl Node {
             segments: Vec::new(),
             tcp: order.tcp.clone(),
             cards: None,
+            departures: None,
         };
         Ok(Self {
             job,
@@ -208,6 +212,10 @@ impl Node {
                 self.job.segments.clear();
                 self.job.cards = Some(CardTable::of(&cards).share(self.job.key));
                 self.ranks.iter_mut().for_each(|rank| rank.conversation.introduce());
+            }
+            ToNode::Departed(ranks) => {
+                let table = self.job.departures.as_ref();
+                table.into_iter().for_each(|table| ranks.iter().for_each(|rank| table.mark(*rank)));
             }
             ToNode::TakeNotes(moment) => self.note(moment),
             ToNode::Signal(number) => {

@@ -23,7 +23,7 @@ use crate::messages::{FromNode, HostEvent, Moment, NodeOrder, OutputKind, ToNode
 use crate::node::GRACE;
 use crate::orders::{self, JobIdentity};
 use crate::progress::{self, NoteClock};
-use crate::rank_state::{Exit, RankFault, RankStage};
+use crate::rank_state::{Exit, LastMessage, RankFault, RankStage, RankState};
 use crate::relay::Relay;
 use crate::report::{self, Cause, JobVerdict};
 use crate::signals::{Signals, ends_a_job};
@@ -83,6 +83,10 @@ struct Supervisor<'a> {
     ordered: bool,
     /// True once all ranks have been given all cards.
     introduced: bool,
+    /// True if nodes have a table of the ranks that have left.
+    tells_departures: bool,
+    /// Ranks that have left, and of which the nodes have not been told.
+    departed: Vec<u32>,
     verdict: Option<JobVerdict>,
     /// The time until which a fault that seems to be another's consequence waits for the other to
     /// show.
@@ -122,6 +126,8 @@ impl<'a> Supervisor<'a> {
             relay: Relay::new(options.output, options.plan.ranks),
             ordered: false,
             introduced: false,
+            tells_departures: false,
+            departed: Vec::new(),
             verdict: None,
             settling: None,
             end_by: None,
@@ -159,6 +165,7 @@ impl<'a> Supervisor<'a> {
             grant.into_iter().for_each(|grant| self.hosts.say_to(place, grant));
         }
         self.introduce();
+        self.tell_departures();
         self.note_progress();
         self.judge();
         self.hosts.cut();
@@ -175,6 +182,7 @@ impl<'a> Supervisor<'a> {
         let shares: Vec<_> = self.hosts.iter().map(|host| host.share.clone()).collect();
         let key =
             self.options.needs_key(&shares).then(JobKey::random).transpose().map_err(LaunchError::Entropy)?;
+        self.tells_departures = key.is_some();
         let job = JobIdentity { number: self.key, key };
         let per_node = Node::alike(shares.iter().map(|share| share.ranks));
         for (place, share) in shares.iter().enumerate() {
@@ -285,7 +293,11 @@ impl<'a> Supervisor<'a> {
         match event {
             FromNode::Started { cores } => self.note_crowd(place, cores),
             FromNode::Rank { rank, state } => {
-                self.of(place, rank).into_iter().for_each(|member| member.state = Some(state.clone()));
+                let has_left = |state: &RankState| matches!(state.last, Some(LastMessage::Left { .. }));
+                let Some(member) = self.of(place, rank) else { return };
+                let is_news = has_left(&state) && !member.state.as_ref().is_some_and(has_left);
+                member.state = Some(state);
+                self.departed.extend(is_news.then_some(rank));
             }
             FromNode::Card { rank, bytes } => {
                 self.of(place, rank).into_iter().for_each(|member| member.card = Some(bytes.clone()));
@@ -368,6 +380,18 @@ impl<'a> Supervisor<'a> {
         self.introduced = true;
         let cards = self.members.iter_mut().filter_map(|member| member.card.take()).collect();
         self.hosts.say_all(&ToNode::Cards(cards));
+    }
+
+    /// Tells the nodes who has left, where ranks are reached over sockets: ranks say goodbye to
+    /// those alone that they have met.
+    fn tell_departures(&mut self) {
+        if self.departed.is_empty() {
+            return;
+        }
+        let departed = core::mem::take(&mut self.departed);
+        if self.tells_departures {
+            self.hosts.say_all(&ToNode::Departed(departed));
+        }
     }
 
     /// Decides whether the job must end, and lets go of hosts that have outstayed the farewell.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
-use aldis_linux::segment::SegmentError;
+use aldis_linux::segment::{DepartureTable, SegmentError};
 use aldis_linux::shape::NodePlan;
 use aldis_linux::wireup::{
     CARD_BYTES_MAX, Channel, FromLauncher, FromRank, Node, SharedCards, TcpTerms, VERSION, WireError, bounded,
@@ -32,6 +32,8 @@ pub(crate) struct WireUpJob {
     pub(crate) tcp: Option<Box<TcpTerms>>,
     /// The table of the cards of all ranks of the job, once they have come, or why there is none.
     pub(crate) cards: Option<Result<SharedCards, SegmentError>>,
+    /// The table of the ranks that have left, where some are reached over sockets.
+    pub(crate) departures: Option<DepartureTable>,
 }
 
 impl WireUpJob {
@@ -150,8 +152,10 @@ impl Conversation {
         match what {
             WireMessage::Welcome => channel.try_send(&self.welcome(job), &[]),
             WireMessage::Segments => {
-                let file: Vec<_> = job.segments_of(self.rank).into_iter().map(AsFd::as_fd).collect();
-                channel.try_send(&FromLauncher::Segments, &file)
+                let segments = job.segments_of(self.rank).into_iter().map(AsFd::as_fd);
+                let files: Vec<_> =
+                    segments.chain(job.departures.as_ref().map(DepartureTable::file)).collect();
+                channel.try_send(&FromLauncher::Segments, &files)
             }
             WireMessage::Cards => match &job.cards {
                 Some(Ok(SharedCards { file, bytes })) => {
