@@ -152,6 +152,10 @@ enum Tools {
 fn tools(workspace: &Workspace, archs: &[Arch]) -> Result<Vec<Tools>> {
     let finder = Finder::new(workspace)?;
     let mut found: Vec<(&Arch, FoundToolchain)> = Vec::new();
+    // First, as its core serves the other images for its target.
+    for arch in archs.iter().filter(|arch| **arch == Arch::Arceos) {
+        found.push((arch, finder.find_with_alloc_to_emulate(arch.target())?));
+    }
     // An image in Rust and one in C may have the same target, which is asked for once at a time.
     for is_c in [false, true] {
         let boards = archs.iter().filter(|arch| **arch != Arch::Arceos);
@@ -161,9 +165,6 @@ fn tools(workspace: &Workspace, archs: &[Arch]) -> Result<Vec<Tools>> {
         let these = finder.find_all(&targets(&measured))?;
         let these = these.into_iter().chain(finder.find_all_to_emulate(&targets(&others))?);
         found.extend(measured.into_iter().chain(others).zip(these));
-    }
-    for arch in archs.iter().filter(|arch| **arch == Arch::Arceos) {
-        found.push((arch, finder.find_with_alloc(arch.target())?));
     }
     // In the order in which they were asked for.
     found.sort_by_key(|(arch, _)| archs.iter().position(|asked| asked == *arch));

@@ -118,9 +118,10 @@ impl Finder {
         self.all(Library::CoreToCheck, targets)
     }
 
-    /// Finds or provisions a target's core and alloc, for a unikernel.
-    pub fn find_with_alloc(&self, target: &str) -> Result<FoundToolchain> {
-        self.one(Library::Alloc, target)
+    /// Finds or provisions a target's core and alloc, for a unikernel that is only emulated.
+    /// Asked for before its core alone, it is built once for both.
+    pub fn find_with_alloc_to_emulate(&self, target: &str) -> Result<FoundToolchain> {
+        self.one(Library::AllocToEmulate, target)
     }
 
     /// Finds or provisions the whole library of a target with an operating system: rustup's, or
@@ -206,14 +207,24 @@ impl Finder {
         }
         for target in &lacking {
             // What was built with the library that stood there before is of no use with this one.
-            let _ = fs::remove_dir_all(self.folder("firmware", library, provider).join(target));
+            let alone = (library == Library::AllocToEmulate).then_some(Library::CoreToEmulate);
+            for library in [library].into_iter().chain(alone) {
+                let _ = fs::remove_dir_all(self.folder("firmware", library, provider).join(target));
+            }
         }
         Ok(lacking)
     }
 
-    /// Returns the folder in which the library built from source for a target is kept.
+    /// Returns the folder in which the library built from source for a target is kept: of a core to
+    /// emulate, where no core was built for the target, that of the one which was built with alloc.
     fn built(&self, library: Library, provider: &Provider, target: &str) -> PathBuf {
-        self.folder("sysroots", library, provider).join(target)
+        let kept = |of| self.folder("sysroots", of, provider).join(target);
+        let (own, with_alloc) = (kept(library), kept(Library::AllocToEmulate));
+        let serves = |folder: &Path| provider.has_built(library, folder);
+        if library == Library::CoreToEmulate && !serves(&own) && serves(&with_alloc) {
+            return with_alloc;
+        }
+        own
     }
 
     fn folder(&self, kind: &str, library: Library, provider: &Provider) -> PathBuf {

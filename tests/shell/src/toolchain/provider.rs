@@ -25,8 +25,9 @@ pub(super) enum Library {
     /// The same for `cargo check`, which reads its metadata alone: not optimised, so that it is
     /// built soonest. Nothing that is measured or shipped may link it.
     CoreToCheck,
-    /// The library that a unikernel links: core, and what it needs of a heap.
-    Alloc,
+    /// The library that a unikernel links, in emulators alone: core as for those, and what needs a
+    /// heap. Its core serves the images without one.
+    AllocToEmulate,
     /// The library that programs under an operating system link; what goes wrong in them is told
     /// without a backtrace, whose reader is a third of the work.
     Std,
@@ -39,7 +40,7 @@ impl Library {
     const fn options(self) -> &'static [&'static str] {
         match self {
             Self::Core | Self::CoreToEmulate | Self::CoreToCheck => &["-Zbuild-std=core"],
-            Self::Alloc => &["-Zbuild-std=core,alloc"],
+            Self::AllocToEmulate => &["-Zbuild-std=core,alloc"],
             Self::Std => &["-Zbuild-std=std,panic_unwind", "-Zbuild-std-features=panic-unwind"],
             Self::StdToTest => &["-Zbuild-std=std,panic_unwind,test"],
         }
@@ -53,14 +54,14 @@ impl Library {
     /// Returns the end of the names of the folders in which it is kept and shown, and images are
     /// built with it: a target may have a core alone and one with a heap.
     pub(super) const fn suffix(self) -> &'static str {
-        if matches!(self, Self::Alloc) { "-alloc" } else { "" }
+        if matches!(self, Self::AllocToEmulate) { "-with-alloc" } else { "" }
     }
 
     /// Returns the beginnings of the names of the files without which the library is not there.
     const fn needed(self) -> &'static [&'static str] {
         match self {
             Self::Core | Self::CoreToEmulate | Self::CoreToCheck => &["libcore-", "libcompiler_builtins-"],
-            Self::Alloc => &["libcore-", "libcompiler_builtins-", "liballoc-"],
+            Self::AllocToEmulate => &["libcore-", "libcompiler_builtins-", "liballoc-"],
             Self::Std => &["libcore-", "libcompiler_builtins-", "libstd-"],
             Self::StdToTest => &["libcore-", "libcompiler_builtins-", "libstd-", "libtest-"],
         }
@@ -69,7 +70,7 @@ impl Library {
     /// Returns true if a file is part of the library.
     fn has(self, file: &str) -> bool {
         match self {
-            Self::Core | Self::CoreToEmulate | Self::CoreToCheck | Self::Alloc => {
+            Self::Core | Self::CoreToEmulate | Self::CoreToCheck | Self::AllocToEmulate => {
                 self.needed().iter().any(|part| file.starts_with(part))
             }
             // The crate for whose sake it is built is not.
@@ -81,25 +82,27 @@ impl Library {
     /// under an emulator, and is built soonest so.
     const fn opt_level(self) -> &'static str {
         match self {
-            Self::Core | Self::Alloc => "3",
-            Self::CoreToEmulate | Self::CoreToCheck | Self::Std | Self::StdToTest => "0",
+            Self::Core => "3",
+            Self::CoreToEmulate | Self::AllocToEmulate | Self::CoreToCheck | Self::Std | Self::StdToTest => {
+                "0"
+            }
         }
     }
 
     const fn flags(self) -> &'static str {
         match self {
             Self::Core => CORE_FLAGS,
-            Self::CoreToEmulate => TO_EMULATE_FLAGS,
-            Self::CoreToCheck | Self::Alloc | Self::Std | Self::StdToTest => "",
+            Self::CoreToEmulate | Self::AllocToEmulate => TO_EMULATE_FLAGS,
+            Self::CoreToCheck | Self::Std | Self::StdToTest => "",
         }
     }
 
     /// Returns what the stamp of a library says behind the compiler's identity.
     const fn mark(self) -> &'static str {
         match self {
-            Self::Core | Self::StdToTest | Self::Alloc => "",
+            Self::Core | Self::StdToTest => "",
             Self::Std => "to run",
-            Self::CoreToEmulate => "to emulate",
+            Self::CoreToEmulate | Self::AllocToEmulate => "to emulate",
             Self::CoreToCheck => "to check",
         }
     }
