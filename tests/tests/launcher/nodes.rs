@@ -53,7 +53,7 @@ fn a_refused_connection_does_not_delay_leaving() {
     assert!(before.elapsed() < Duration::from_secs(10), "{:?}", before.elapsed());
 }
 
-/// Who has left is known to ranks that never had a connection with it, as soon as they wait.
+/// Ranks that never had a connection with one that has left know of it as soon as they wait.
 #[test]
 fn a_wait_for_a_rank_that_left_unmet_ends_at_once() {
     let chain = ["--host", "local:a,local:b,local:c", "--transport", "tcp", "--fanout", "1"];

@@ -280,8 +280,8 @@ fn a_peer_that_left_unmet_is_told_without_its_goodbye() {
     assert_eq!(ranks[0].log.lost[1], (2, Cause::PeerLeft));
 }
 
-/// Messages that a peer has sent before it left come, though it is known to have left as soon as the
-/// system has taken them, whoever has made the connection.
+/// Messages that a peer has sent before it left come, though it is known to have left as soon as
+/// the system has taken them, whoever has made the connection.
 #[test]
 fn what_a_peer_sent_before_it_left_comes_first() {
     for (from, to, is_expected) in [(1, 0, true), (1, 0, false), (0, 1, true), (0, 1, false)] {
