@@ -72,7 +72,7 @@ impl Node {
         // The ranks of a file.
         let ranks = if order.shares_memory { order.ranks } else { 1 };
         let firsts = (order.first..order.first + order.ranks).step_by(ranks as usize);
-        check_descriptors(order.ranks, firsts.len())?;
+        check_descriptors(order.ranks, firsts.len() + usize::from(order.tcp.is_some()))?;
         segment::check_room(order.ranks, bytes).map_err(refused)?;
         for rank in firsts {
             let label = Label { job: order.job, rank, size: order.size };
@@ -333,8 +333,8 @@ const DESCRIPTORS_A_RANK: u64 = 3;
 /// being started.
 const DESCRIPTORS_BESIDE: u64 = 16;
 
-/// Fails unless this process may open what so many ranks take, with so many files of segments,
-/// before the first is made.
+/// Fails unless this process may open what so many ranks take, with so many files for them, before
+/// the first is made.
 fn check_descriptors(ranks: u32, files: usize) -> Result<(), StartRefusal> {
     let need = u64::from(ranks) * DESCRIPTORS_A_RANK + files as u64 + DESCRIPTORS_BESIDE;
     let have = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
