@@ -61,7 +61,7 @@
 //!
 //! # Checksums
 //!
-//! What endpoints of one card send each other no device completes. Its receiver is told that a
+//! Frames between endpoints of one card are completed by no device. The receiver is told that a
 //! checksum needs no look where the sender has [left](Nic::offload) it to the device, which shows:
 //! the frame is of IPv4, and the checksum is zero. One that was computed, here or by whoever the
 //! frame first came from, is left to the receiver to check; so is UDP's over IPv6, which may not

@@ -40,12 +40,10 @@ impl TcpEngine {
     }
 
     fn want_link(&mut self, peer: PeerId, number: u8) {
-        let setup = self.setup;
-        let mut node = self.node();
-        let Some(way) = node.link(peer, number) else { return };
-        if !way.is_open() && self.has_left(peer) {
+        if self.has_left(peer) {
             return self.lose(peer, Cause::PeerLeft);
         }
+        let setup = self.setup;
         let mut node = self.node();
         let Some(way) = node.link(peer, number) else { return };
         if way.is_open() || !way.want(&setup, now()) || self.wanted.contains(&(peer, number)) {
