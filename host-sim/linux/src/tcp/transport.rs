@@ -118,8 +118,8 @@ impl Extras for Tcp {
     }
 
     /// Returns true of a peer without a connection: who waits for this rank makes one. If it is too
-    /// late for that, nobody listens any more, which the launcher tells, or else the end of the time
-    /// for connections.
+    /// late for that, nobody listens any more, which the launcher tells, or else the end of the
+    /// time for connections.
     fn tells_departure(&self, peer: PeerId) -> bool {
         self.engine.as_ref().is_none_or(|engine| !engine.is_in_touch(peer))
     }
