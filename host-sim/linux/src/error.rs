@@ -38,6 +38,12 @@ pub enum JoinError {
         /// Segments that came.
         found: u32,
     },
+    /// The launcher sent another number of files than one of the segments and, of a job over
+    /// sockets, one of the ranks that have left.
+    Files {
+        /// Files that came.
+        found: u32,
+    },
     /// A rank's inbox is not what its card says, or this rank's own could not be laid out.
     Inbox {
         /// The rank.
@@ -164,6 +170,9 @@ impl fmt::Display for JoinError {
             Self::Segment { rank, error } => write!(f, "segment of rank {rank}: {error}"),
             Self::Segments { expected, found } => {
                 write!(f, "{found} segments came where {expected} were expected")
+            }
+            Self::Files { found } => {
+                write!(f, "{found} files came with the segments where 1 or 2 were expected")
             }
             Self::Variable { name, value } => write!(f, "{name} cannot be {value:?}"),
             Self::Manager(error) => error.fmt(f),

@@ -299,7 +299,7 @@ fn take_segments(channel: &Channel, terms: &Terms) -> Result<Segments, JoinError
     let (file, table) = match &files[..] {
         [file] => (file, None),
         [file, table] => (file, Some(table)),
-        _ => return Err(JoinError::Segments { expected: 1, found: files.len() as u32 }),
+        _ => return Err(JoinError::Files { found: files.len() as u32 }),
     };
     let departures = table.map(|table| Departures::map(table, terms.label.size)).transpose();
     let departures = departures.map_err(JoinError::Departures)?.map(|table| &*Box::leak(Box::new(table)));

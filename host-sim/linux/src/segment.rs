@@ -28,7 +28,7 @@ use aldis_sys::memory::{
     FallocateFlags, MFdFlags, MapFlags, Mode, ProtFlags, SealFlag, add_seals, fallocate, fchmod, fstat,
     ftruncate, memfd_create, mmap, munmap, off_t, populate, seals,
 };
-use aldis_sys::{Errno, uninterrupted};
+use aldis_sys::{Errno, errno_of, uninterrupted};
 
 use crate::board::{BOARD_BYTES, Label, StatusBoard};
 use crate::cma::{STAND_BYTES, Stand};
@@ -187,6 +187,13 @@ pub fn create_all(label: Label, ranks: u32, bytes: usize) -> Result<(OwnedFd, Ve
 
 /// Makes a file of so many bytes: zeroed, backed by memory and sealed.
 fn create_zeroed(name: &str, bytes: usize) -> Result<OwnedFd, SegmentError> {
+    let file = allocate(name, bytes)?;
+    add_seals(&file, SEALS).map_err(system("fcntl(F_ADD_SEALS)"))?;
+    Ok(file)
+}
+
+/// Makes a file of so many bytes: zeroed and backed by memory.
+fn allocate(name: &str, bytes: usize) -> Result<OwnedFd, SegmentError> {
     let need = bytes as u64;
     let have = available_bytes().min(file_bytes_max());
     let length = off_t::try_from(bytes).map_err(|_| SegmentError::NoMemory { need, have, refused: None })?;
@@ -204,7 +211,6 @@ fn create_zeroed(name: &str, bytes: usize) -> Result<OwnedFd, SegmentError> {
         }
         errno => SegmentError::System { call: "fallocate", errno },
     })?;
-    add_seals(&file, SEALS).map_err(system("fcntl(F_ADD_SEALS)"))?;
     Ok(file)
 }
 
@@ -221,14 +227,10 @@ const fn bytes_of_all(ranks: u32, bytes: usize) -> usize {
 /// Makes a file of these bytes, which nobody can change from then on.
 ///
 /// # Errors
-/// The system call that failed.
+/// [`SegmentError::NoMemory`] with both numbers, or the system call that failed.
 pub fn create_constant(name: &str, bytes: &[u8]) -> Result<OwnedFd, SegmentError> {
-    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
-    let file = memfd_create(name, flags).map_err(system("memfd_create"))?;
-    write_all(&file, bytes).map_err(|error| SegmentError::System {
-        call: "write",
-        errno: Errno::from_raw(error.raw_os_error().unwrap_or_default()),
-    })?;
+    let file = allocate(name, bytes.len())?;
+    write_all(&file, bytes).map_err(|error| system("write")(errno_of(error)))?;
     add_seals(&file, CONSTANT_SEALS).map_err(system("fcntl(F_ADD_SEALS)"))?;
     Ok(file)
 }
@@ -248,14 +250,16 @@ pub fn map_constant(file: &OwnedFd, bytes: usize) -> Result<&'static [u8], Segme
     Ok(unsafe { slice::from_raw_parts(start.as_ptr(), bytes) })
 }
 
-/// Checks size and seals of a file that is said to have `bytes` bytes.
+/// Checks size and seals of a file that is said to have `bytes` bytes. The seals are asked for
+/// first: once they are known to be there, the size that is found stays.
 fn check_file(file: BorrowedFd<'_>, bytes: usize, needed: SealFlag) -> Result<(), SegmentError> {
+    let seals = seals(file);
     let found = fstat(file).map_err(system("fstat"))?.st_size;
     let (expected, found) = (bytes as u64, u64::try_from(found).unwrap_or(0));
     if expected != found {
         return Err(SegmentError::Size { expected, found });
     }
-    let seals = match seals(file) {
+    let seals = match seals {
         // Of a file that cannot be sealed at all.
         Err(Errno::EINVAL) => -1,
         asked => asked.map_err(system("fcntl(F_GET_SEALS)"))?,

@@ -4,11 +4,16 @@
 //! Ranks over TCP say goodbye to those alone that they have a connection with. One that waits for a
 //! rank which has left without ever having met it would try to reach it until its time is up; it
 //! looks here instead.
+//!
+//! A bit is set once and never cleared, and says nothing of a life: a rank that has left a job does
+//! not come back to it. A launcher that would start one anew, in another life, needs a table of
+//! lives instead.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use aldis_sys::memory::{MapFlags, ProtFlags};
+use aldis_sys::Errno;
+use aldis_sys::memory::{MapFlags, ProtFlags, SealFlag, add_seals};
 
 use super::{Mapping, SEALS, SegmentError, check_file, create_zeroed};
 
@@ -37,14 +42,19 @@ pub struct DepartureTable {
 }
 
 impl DepartureTable {
-    /// A table of so many ranks, of which none has left.
+    /// A table of so many ranks, of which none has left. It is written through this value alone:
+    /// whoever maps the file from now on can only read it.
     ///
     /// # Errors
     /// [`SegmentError::NoMemory`] with both numbers, or the system call that failed.
     pub fn create(job: u64, ranks: u32) -> Result<Self, SegmentError> {
         let file = create_zeroed(&format!("aldis-{job:016x}-left"), bytes_of(ranks))?;
         let mapping = Mapping::new(file.as_fd(), bytes_of(ranks))?;
-        Ok(Self { mapping, file, ranks })
+        match add_seals(&file, SealFlag::F_SEAL_FUTURE_WRITE) {
+            // Linux before 5.1 does not know this seal: ranks of the job could write then.
+            Ok(()) | Err(Errno::EINVAL) => Ok(Self { mapping, file, ranks }),
+            Err(errno) => Err(SegmentError::System { call: "fcntl(F_ADD_SEALS)", errno }),
+        }
     }
 
     /// Its file, for the ranks of a node.
@@ -52,7 +62,7 @@ impl DepartureTable {
         self.file.as_fd()
     }
 
-    /// Notes that a rank of the job has left.
+    /// Notes that a rank of the job has left, for good.
     pub fn mark(&self, rank: u32) {
         if let Some(word) = word_of(&self.mapping, self.ranks, rank) {
             word.fetch_or(1 << (rank % RANKS_A_WORD), Ordering::Relaxed);
@@ -108,6 +118,25 @@ mod tests {
         assert_eq!(left(&one), [0, 63, 64, 129]);
         assert_eq!(left(&other), [0, 63, 64, 129]);
         assert!(!one.has_left(u32::MAX));
+    }
+
+    #[test]
+    fn nobody_else_can_write_a_table() {
+        use aldis_sys::file::pwrite;
+
+        use super::super::allocate;
+
+        let other = allocate("test", 8).unwrap();
+        if add_seals(&other, SealFlag::F_SEAL_FUTURE_WRITE) == Err(Errno::EINVAL) {
+            return eprintln!("not tested: this system does not know the seal");
+        }
+        let table = DepartureTable::create(7, 130).unwrap();
+        let refused = Mapping::new(table.file(), bytes_of(130));
+        let expected = SegmentError::System { call: "mmap", errno: Errno::EPERM };
+        assert!(matches!(refused, Err(error) if error == expected), "{refused:?}");
+        assert_eq!(pwrite(table.file(), &[1], 0), Err(Errno::EPERM));
+        table.mark(3);
+        assert!(mapped(&table, 130).unwrap().has_left(3));
     }
 
     #[test]

@@ -36,7 +36,7 @@ impl CardTable {
     /// Writes it to a file for the ranks of a node of this job.
     ///
     /// # Errors
-    /// The system call that failed.
+    /// [`SegmentError::NoMemory`] with both numbers, or the system call that failed.
     pub fn share(&self, job: u64) -> Result<SharedCards, SegmentError> {
         let file = create_constant(&format!("aldis-{job:016x}-cards"), &self.bytes)?;
         Ok(SharedCards { file, bytes: self.bytes.len() as u64 })
