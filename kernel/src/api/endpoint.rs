@@ -295,8 +295,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
 
     /// Leaves the job in good order: deletes the attributes of self, sends what is pending, then
     /// says goodbye to every peer. Peers that still wait for this process fail with
-    /// [`Cause::PeerLeft`] instead of hanging; over a transport of connections, those that have
-    /// none with it yet fail as if it were dead, once they have tried for as long as they may.
+    /// [`Cause::PeerLeft`] instead of hanging. Over a transport of connections that goes for those
+    /// that have one with it: others are told by the launcher, if it keeps a table of who has left,
+    /// and else fail as if it were dead, once they have tried for as long as they may.
     ///
     /// # Errors
     /// [`Cause::TimedOut`] if that could not be done within `limit`; it names the first peer that

@@ -141,6 +141,14 @@ impl Handshake {
         matches!(self.phase, Phase::Select | Phase::Confirm | Phase::Open)
     }
 
+    /// Returns true if this side has chosen the connection and waits for the word that the other
+    /// has taken it. The other may hold it for open, and send messages behind that word: a side
+    /// that leaves the job should wait for it, no longer than a handshake may take.
+    #[must_use]
+    pub const fn is_chosen(&self) -> bool {
+        matches!(self.phase, Phase::Confirm)
+    }
+
     /// Returns true if the handshake is over, either way.
     #[must_use]
     pub const fn is_over(&self) -> bool {

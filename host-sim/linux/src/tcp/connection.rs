@@ -16,6 +16,8 @@ pub(super) struct Connection {
     /// Its name, which no other of this transport has; its place in the table may have had others.
     pub(super) key: u32,
     pub(super) stage: ConnectionStage,
+    /// The time until which its handshake may take.
+    pub(super) greeted_by: Instant,
     /// The system has said that there is something to read, or has not been asked since there was.
     pub(super) may_read: bool,
     /// True if it was concluded that there is nothing more to read from a read of less than there

@@ -468,9 +468,10 @@ impl TcpEngine {
         Some(self.connections.insert(connection))
     }
 
-    /// Returns true if everything that was posted is with the system.
+    /// Returns true if everything that was posted is with the system, and the farewell would reach
+    /// all who hold a connection with this side for open.
     pub(super) fn is_idle(&self) -> bool {
-        self.blocked == 0 && self.held.is_empty() && self.done.is_empty()
+        self.blocked == 0 && self.held.is_empty() && self.done.is_empty() && !self.awaits_confirmation()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The making and ending of connections: what the machines of [`stream`](aldis_protocols::stream)
 //! ask for, done with sockets.
 
+use core::time::Duration;
 use std::io::ErrorKind;
 
 use aldis_hal::{Cause, Instant, PeerId, Resource};
@@ -117,6 +118,7 @@ impl TcpEngine {
             wire,
             key: handshake.key(),
             stage: ConnectionStage::Greeting(Box::new(handshake)),
+            greeted_by: now().after(Duration::from_nanos(self.setup.handshake_ns)),
             may_read: false,
             is_assumed: false,
             at_end: false,
@@ -199,14 +201,25 @@ impl TcpEngine {
     }
 
     /// Returns true if a handshake is under way behind which messages of this peer may wait: one in
-    /// which it has proven who it is, or one of a caller that has not come to that. An attempt of
-    /// this side that nobody has answered is none.
+    /// which it has proven who it is. None can wait behind another. A peer sends messages on a
+    /// connection that it holds for open: the higher rank once it has been told that the lower has
+    /// chosen it, the lower once it has been told that the higher has taken it. This side says
+    /// either after the proof of the other.
     pub(super) fn may_be_in_touch(&self, peer: PeerId) -> bool {
         let mut handshakes = self.greetings.iter().filter_map(|slot| self.handshake(*slot));
-        handshakes.any(|handshake| match handshake.is_proven() {
-            true => handshake.claim().is_some_and(|(claimed, _)| claimed == peer),
-            false => !handshake.is_dialled(),
+        handshakes.any(|handshake| {
+            handshake.is_proven() && handshake.claim().is_some_and(|(claimed, _)| claimed == peer)
         })
+    }
+
+    /// Returns true if a peer may hold a connection for open that this side does not yet. If this
+    /// side ended now, the peer would take that for a death. No peer is waited for longer than a
+    /// handshake may take.
+    pub(super) fn awaits_confirmation(&self) -> bool {
+        let is_chosen = |connection: &&Connection| matches!(&connection.stage, ConnectionStage::Greeting(handshake) if handshake.is_chosen());
+        let mut chosen =
+            self.greetings.iter().filter_map(|slot| self.connections.peek(*slot).filter(is_chosen));
+        chosen.any(|connection| now() < connection.greeted_by)
     }
 
     /// Takes a handshake further, with what has come; one event if anything has.

@@ -29,7 +29,11 @@
 //! # How it ends
 //!
 //! A transport that is dropped with nothing left to send sends a bye on its connections; whatever
-//! ends without that is a death. Either is told to the sink once, with the cause:
+//! ends without that is a death. One that is in its handshake, and that the peer may hold for open
+//! already, is waited for before ([`is_idle`](aldis_hal::Transport::is_idle)). A peer with which
+//! there is no connection is told by none: it looks into the launcher's table of those who have
+//! [left](crate::segment::Departures), if there is one, before and while it tries to connect, and
+//! else tries for the time that it has. Either is told to the sink once, with the cause:
 //! [`PeerLeft`](aldis_hal::Cause::PeerLeft), [`PeerDead`](aldis_hal::Cause::PeerDead),
 //! [`Malformed`](aldis_hal::Cause::Malformed) for a peer that does not speak this protocol any
 //! more.

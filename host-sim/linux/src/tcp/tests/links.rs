@@ -1,5 +1,8 @@
 //! Several links between two ranks.
 
+use super::pair::{
+    WAYS, comes_before_it_is_lost, is_told_who_left_unmet, says_goodbye_on_what_it_has_chosen,
+};
 use super::*;
 
 #[test]
@@ -43,4 +46,12 @@ fn there_is_no_transport_of_no_links() {
         let refused = Tcp::listen(identity(0, 1), &TcpConfig { links, ..config(Family::V4) });
         assert_eq!(refused.unwrap_err(), crate::tcp::TcpError::Links { links });
     }
+}
+
+#[test]
+fn departures_are_told_whatever_the_links() {
+    let two = TcpConfig { links: 2, ..config(Family::V4) };
+    is_told_who_left_unmet(job(4, &two));
+    WAYS.into_iter().for_each(|way| comes_before_it_is_lost(job(2, &two), way));
+    (0..2).for_each(|dials| says_goodbye_on_what_it_has_chosen(job(2, &two), dials));
 }

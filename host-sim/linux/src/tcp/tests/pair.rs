@@ -258,54 +258,132 @@ fn a_vacant_transport_reaches_no_peer() {
     assert!(tcp.is_idle() && tcp.address().is_empty() && tcp.features().is_empty());
 }
 
+/// A table of the ranks of a job that have left, and the same as a rank reads it.
+fn departures(ranks: u32) -> (DepartureTable, &'static Departures) {
+    let table = DepartureTable::create(1, ranks).unwrap();
+    let departures = Departures::map(&table.file().try_clone_to_owned().unwrap(), ranks).unwrap();
+    (table, Box::leak(Box::new(departures)))
+}
+
 /// A peer that has left without ever having been met is told as such, also where it is found while
-/// connections to it are being tried.
-#[test]
-fn a_peer_that_left_unmet_is_told_without_its_goodbye() {
-    let table = DepartureTable::create(1, 3).unwrap();
-    let departures = Departures::map(&table.file().try_clone_to_owned().unwrap(), 3).unwrap();
-    let mut ranks = job(3, &config(Family::V4));
-    let gone = ranks.split_off(1);
-    let [rank] = &mut ranks[..] else { panic!("one is left") };
-    rank.tcp.look_who_has_left(Some(Box::leak(Box::new(departures))));
-    drop(gone);
+/// connections to it are being tried; one that is there is heard all the same.
+pub(super) fn is_told_who_left_unmet(mut ranks: Vec<Rank>) {
+    let (table, departures) = departures(4);
+    ranks[0].tcp.look_who_has_left(Some(departures));
+    ranks.drain(1..3);
     table.mark(1);
-    rank.tcp.expect(PeerId(1));
-    rank.tcp.expect(PeerId(2));
+    // As of a receive from any rank.
+    (1..4).for_each(|peer| ranks[0].tcp.expect(PeerId(peer)));
     until(&mut ranks, "the first is told", |ranks| !ranks[0].log.lost.is_empty());
     assert_eq!(ranks[0].log.lost, [(1, Cause::PeerLeft)]);
     assert_eq!(ranks[0].tcp.short(PeerId(1), &[], &[]), Post::Never(Cause::PeerLeft));
     table.mark(2);
     until(&mut ranks, "the second is told", |ranks| ranks[0].log.lost.len() > 1);
     assert_eq!(ranks[0].log.lost[1], (2, Cause::PeerLeft));
+    send(&mut ranks, 1, 0, [b"", b"here"]);
+    until(&mut ranks, "the last is heard", |ranks| ranks[0].log.messages == [(3, b"here".to_vec())]);
+    assert_eq!(ranks[0].log.lost.len(), 2);
+}
+
+#[test]
+fn a_peer_that_left_unmet_is_told_without_its_goodbye() {
+    is_told_who_left_unmet(job(4, &config(Family::V4)));
+}
+
+/// The ways in which two ranks come to make a connection.
+pub(super) const WAYS: [Meeting; 8] = {
+    let mut ways = [Meeting { from: 0, is_expected: false, is_crossed: false }; 8];
+    let mut at = 0;
+    while at < ways.len() {
+        ways[at] = Meeting { from: at & 1, is_expected: at & 2 != 0, is_crossed: at & 4 != 0 };
+        at += 1;
+    }
+    ways
+};
+
+/// The way in which a rank that sends a message meets its receiver.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Meeting {
+    /// The sender; the receiver is the other of two.
+    pub(super) from: usize,
+    /// True if the receiver makes a connection too.
+    pub(super) is_expected: bool,
+    /// True if both make it before either has seen the other's.
+    pub(super) is_crossed: bool,
 }
 
 /// Messages that a peer has sent before it left come, though it is known to have left as soon as
-/// the system has taken them, whoever has made the connection.
+/// the system has taken them.
+pub(super) fn comes_before_it_is_lost(mut ranks: Vec<Rank>, meeting: Meeting) {
+    let Meeting { from, is_expected, is_crossed } = meeting;
+    let to = 1 - from;
+    let (table, departures) = departures(2);
+    ranks[to].tcp.look_who_has_left(Some(departures));
+    if is_crossed {
+        ranks[from].tcp.expect(PeerId(to as u32));
+    }
+    if is_expected {
+        ranks[to].tcp.expect(PeerId(from as u32));
+    }
+    // The receiver comes no further than the sender needs.
+    let start = Clock::now();
+    while ranks[from].tcp.short(PeerId(to as u32), b"last", &[]) != Post::Done {
+        for _ in 0..8 {
+            ranks[from].poll(64);
+        }
+        ranks[to].poll(1);
+        assert!(start.elapsed().as_secs() < 20, "{meeting:?}: it is not sent");
+    }
+    until(&mut ranks[from..=from], "it may leave", |ranks| ranks[0].tcp.is_idle());
+    table.mark(from as u32);
+    drop(ranks.remove(from));
+    ranks[0].tcp.expect(PeerId(from as u32));
+    until(&mut ranks, "it is told", |ranks| !ranks[0].log.lost.is_empty());
+    assert_eq!(ranks[0].log.messages, [(from as u32, b"last".to_vec())], "{meeting:?}");
+    assert_eq!(ranks[0].log.lost, [(from as u32, Cause::PeerLeft)], "{meeting:?}");
+}
+
 #[test]
 fn what_a_peer_sent_before_it_left_comes_first() {
-    for (from, to, is_expected) in [(1, 0, true), (1, 0, false), (0, 1, true), (0, 1, false)] {
-        let table = DepartureTable::create(1, 2).unwrap();
-        let departures = Departures::map(&table.file().try_clone_to_owned().unwrap(), 2).unwrap();
-        let mut ranks = job(2, &config(Family::V4));
-        ranks[to].tcp.look_who_has_left(Some(Box::leak(Box::new(departures))));
-        if is_expected {
-            ranks[to].tcp.expect(PeerId(from as u32));
-        }
-        // The receiver comes no further than the sender needs.
-        let start = Clock::now();
-        while ranks[from].tcp.short(PeerId(to as u32), b"last", &[]) != Post::Done {
-            for _ in 0..8 {
-                ranks[from].poll(64);
-            }
-            ranks[to].poll(1);
-            assert!(start.elapsed().as_secs() < 20, "it is not sent");
-        }
-        table.mark(from as u32);
-        drop(ranks.remove(from));
-        ranks[0].tcp.expect(PeerId(from as u32));
-        until(&mut ranks, "it is told", |ranks| !ranks[0].log.lost.is_empty());
-        assert_eq!(ranks[0].log.messages, [(from as u32, b"last".to_vec())], "{is_expected}");
-        assert_eq!(ranks[0].log.lost, [(from as u32, Cause::PeerLeft)]);
+    WAYS.into_iter().for_each(|way| comes_before_it_is_lost(job(2, &config(Family::V4)), way));
+}
+
+/// Brings two ranks, of which the one of number `dials` makes a connection, to where the first has
+/// chosen it and has no word of whether the other has taken it.
+fn choose(ranks: &mut [Rank], dials: usize) {
+    ranks[dials].tcp.expect(PeerId(1 - dials as u32));
+    let start = Clock::now();
+    let has_chosen =
+        |rank: &Rank| rank.tcp.engine.as_ref().is_some_and(|engine| engine.awaits_confirmation());
+    while !has_chosen(&ranks[0]) {
+        ranks[1].poll(1);
+        ranks[0].poll(1);
+        assert!(start.elapsed().as_secs() < 20, "none is chosen");
     }
+}
+
+/// A rank that ends while a peer may hold a connection for open says goodbye on it.
+pub(super) fn says_goodbye_on_what_it_has_chosen(mut ranks: Vec<Rank>, dials: usize) {
+    choose(&mut ranks, dials);
+    until(&mut ranks, "it may leave", |ranks| ranks[0].tcp.is_idle());
+    drop(ranks.remove(0));
+    until(&mut ranks, "goodbye", |ranks| !ranks[0].log.lost.is_empty());
+    assert_eq!(ranks[0].log.lost, [(0, Cause::PeerLeft)], "{dials}");
+}
+
+#[test]
+fn who_leaves_within_a_handshake_is_not_taken_for_dead() {
+    (0..2).for_each(|dials| says_goodbye_on_what_it_has_chosen(job(2, &config(Family::V4)), dials));
+}
+
+#[test]
+fn who_leaves_waits_no_longer_than_a_handshake_may_take() {
+    let brief = TcpConfig { connect_timeout: Duration::from_millis(500), ..config(Family::V4) };
+    let mut ranks = job(2, &brief);
+    choose(&mut ranks, 1);
+    assert!(!ranks[0].tcp.is_idle());
+    let start = Clock::now();
+    until(&mut ranks[..1], "the time is up", |ranks| ranks[0].tcp.is_idle());
+    assert!(start.elapsed() <= Duration::from_secs(3), "{:?}", start.elapsed());
+    assert_eq!(ranks[0].counters().opened, 0);
 }

@@ -7,6 +7,9 @@ use aldis_kit::scratch::ScratchFolder;
 use aldis_protocols::stream::StreamRefusal;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
+use super::pair::{
+    WAYS, comes_before_it_is_lost, is_told_who_left_unmet, says_goodbye_on_what_it_has_chosen,
+};
 use super::*;
 use crate::tcp::TcpError;
 use crate::tcp::tls::{Files, TlsError};
@@ -86,6 +89,19 @@ fn messages_pass_under_tls() {
     ranks.remove(0);
     until(&mut ranks, "farewell", |ranks| ranks.iter().all(|rank| !rank.log.lost.is_empty()));
     assert!(ranks.iter().all(|rank| rank.log.lost == [(0, Cause::PeerLeft)]));
+}
+
+#[test]
+fn departures_are_told_under_tls() {
+    let folder = ScratchFolder::new("tls");
+    let authority = Authority::new(&folder, "authority");
+    for links in 1..3 {
+        let configs =
+            ["a", "b", "c", "d"].map(|rank| TcpConfig { links, ..encrypted(authority.issue(rank, "aldis")) });
+        is_told_who_left_unmet(job_of(&configs));
+        WAYS.into_iter().for_each(|way| comes_before_it_is_lost(job_of(&configs[..2]), way));
+        (0..2).for_each(|dials| says_goodbye_on_what_it_has_chosen(job_of(&configs[..2]), dials));
+    }
 }
 
 /// Of three ranks the last does not fit. It is kept out whichever side begins, and the others go
