@@ -122,6 +122,11 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = seconds, env = job::TIMEOUT_VARIABLE)]
     pub join_timeout: Option<Duration>,
 
+    /// Seconds without any sign of life after which a host counts as hung, and the job ends and
+    /// names it; 0 waits for it for ever, as a debugger that stops an agent may need
+    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = seconds_or_none, default_value = "30")]
+    pub host_timeout: Duration,
+
     /// From a signal that asks for the job's end (Ctrl-C, SIGTERM) until ranks that ignore it are
     /// ended, by SIGTERM and then SIGKILL, in seconds
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = seconds, default_value = "5")]
@@ -425,6 +430,14 @@ fn seconds(text: &str) -> Result<Duration, String> {
     job::parse_seconds(text).ok_or_else(|| "not a positive number of seconds".into())
 }
 
+/// Returns a time that may be none at all: zero.
+fn seconds_or_none(text: &str) -> Result<Duration, String> {
+    if text.parse() == Ok(0.0) {
+        return Ok(Duration::ZERO);
+    }
+    seconds(text).map_err(|error| format!("{error}, and not 0"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -435,6 +448,18 @@ mod tests {
 
     fn parse(line: &str) -> Result<Options, String> {
         Options::try_parse_from(line.split_whitespace()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_host_is_waited_for_as_long_as_asked() {
+        let limit = |line: &str| parse(line).map(|options| options.host_timeout);
+        assert_eq!(limit("aldis-run -n 1 a"), Ok(Duration::from_secs(30)));
+        assert_eq!(limit("aldis-run -n 1 --host-timeout 0 a"), Ok(Duration::ZERO));
+        assert_eq!(limit("aldis-run -n 1 --host-timeout 0.5 a"), Ok(Duration::from_millis(500)));
+        for wrong in ["-1", "soon", "nan", "-inf"] {
+            let refused = limit(&format!("aldis-run -n 1 --host-timeout {wrong} a"));
+            assert!(refused.as_ref().is_err_and(|text| text.contains("number of seconds")), "{refused:?}");
+        }
     }
 
     #[test]

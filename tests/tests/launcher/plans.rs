@@ -154,3 +154,13 @@ fn a_program_in_c_is_right_or_names_the_call() {
     assert!(ended.err.contains("for rank 0, recv failed: Connection reset by peer"), "{ended:#?}");
     says(run("c-maps", "rank1:mmap@2=ENOMEM"), "rank1", &["MPI_Init: cannot join the job", "mmap failed: "]);
 }
+
+/// The start of many ranks keeps a process from all else, which it has told those that it is linked
+/// with: it is not taken for hung.
+#[test]
+fn a_start_that_takes_longer_than_hosts_may_be_silent_is_waited_for() {
+    let chain = ["--host", "local:a,local:b", "--fanout", "1", "--host-timeout", "1"];
+    is_right(Trial::ring("slow-agents", "agent:fallocate@1=stall:2500", &chain), "-> stall:2500");
+    let own = ["--host", "localhost,local:b", "--host-timeout", "1"];
+    is_right(Trial::ring("slow-launcher", "launcher:fallocate@1=stall:2500", &own), "-> stall:2500");
+}

@@ -2,12 +2,13 @@
 //! holds of one that another agent has started.
 
 use core::time::Duration;
+use std::time::Instant;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::agents::parent;
-use crate::harness::{Ended, RANK, becomes, begin, behave, is_alive, program, run, start};
+use crate::harness::{Ended, Job, RANK, becomes, begin, behave, is_alive, program, run, start};
 use crate::hosts::{fake_ssh, folder};
 
 /// Agents three deep end one after the other, on machines that have other work.
@@ -101,6 +102,78 @@ fn a_stopped_agent_below_does_not_outlive_the_job() {
         job.wait().says(137, &["rank 0 (pid ", "on local:a) was killed by SIGKILL"]);
         assert!(all_gone(&pids) && all_gone(&agents), "agent {stopped} or its rank outlives the job");
     }
+}
+
+/// The silence after which a host counts as hung here.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// A job of the tree whose ranks wait, with that silence.
+fn watched() -> (Job, Vec<Pid>, Vec<Pid>) {
+    let mut job = begin(7, &[&TREE[..], &["--host-timeout", "2"]].concat(), "hang");
+    let pids = job.pids(7);
+    job.all_wait(7);
+    let agents = agents(&pids);
+    (job, pids, agents)
+}
+
+/// A machine that freezes ends no connection: neither an end nor an error is seen.
+#[test]
+fn a_host_that_hangs_is_named_and_ends_the_job_in_time() {
+    for (stopped, host, starter) in [(0, "a", "the launcher"), (2, "c", "local:a"), (6, "g", "local:c")] {
+        let (job, pids, agents) = watched();
+        kill(agents[stopped], Signal::SIGSTOP).unwrap();
+        let before = Instant::now();
+        let named = format!("host local:{host}: hangs with its ranks: {starter} has heard nothing from it");
+        job.wait().says(1, &[&named, "(--host-timeout)"]);
+        let took = before.elapsed();
+        assert!(took >= SILENCE / 2 && took < SILENCE + 2 * SOON, "{host}: {took:?}");
+        assert!(all_gone(&pids) && all_gone(&agents), "{host}: ranks or agents outlive the job");
+    }
+}
+
+/// Hosts below one that hangs end by themselves: the end of the launcher's ssh closes none of the
+/// pipes that a frozen machine holds.
+#[test]
+fn hosts_below_one_that_hangs_end_though_nothing_is_closed() {
+    let (job, pids, agents) = watched();
+    let hung = [job.pid(), agents[0], agents[2]];
+    hung.iter().rev().for_each(|pid| kill(*pid, Signal::SIGSTOP).unwrap());
+    let is_below = |place: &usize| ![0, 2].contains(place);
+    let of = |all: &[Pid]| -> Vec<Pid> { (0..7).filter(is_below).map(|place| all[place]).collect() };
+    let (ranks, own) = (of(&pids), of(&agents));
+    let is_over = || !ranks.iter().chain(&own).any(|pid| is_alive(*pid));
+    assert!(becomes(2 * SILENCE + SOON, is_over), "hosts outlive those that have started them");
+    assert!(hung.iter().all(|pid| is_alive(*pid)), "a stopped process was killed");
+    hung.iter().for_each(|pid| kill(*pid, Signal::SIGKILL).unwrap());
+    assert!(all_gone(&pids) && all_gone(&agents));
+}
+
+/// A process that did not run itself has no word about the silence of others: a machine that was
+/// suspended with all of them goes on.
+#[test]
+fn a_job_all_of_whose_processes_stood_still_goes_on() {
+    let (mut job, pids, agents) = watched();
+    let all: Vec<Pid> = pids.iter().chain(&agents).copied().chain([job.pid()]).collect();
+    all.iter().for_each(|pid| kill(*pid, Signal::SIGSTOP).unwrap());
+    std::thread::sleep(3 * SILENCE);
+    all.iter().for_each(|pid| kill(*pid, Signal::SIGCONT).unwrap());
+    std::thread::sleep(3 * SILENCE);
+    assert!(!job.has_ended() && all.iter().all(|pid| is_alive(*pid)));
+    job.signal(Signal::SIGTERM);
+    job.wait().says(143, &["ended by SIGTERM"]);
+}
+
+#[test]
+fn a_job_that_is_stopped_as_one_does_not_hang() {
+    let (mut job, pids, agents) = watched();
+    job.signal(Signal::SIGTSTP);
+    std::thread::sleep(3 * SILENCE);
+    assert!(pids.iter().chain(&agents).all(|pid| is_alive(*pid)), "the launcher's silence was announced");
+    job.signal(Signal::SIGCONT);
+    std::thread::sleep(3 * SILENCE);
+    assert!(!job.has_ended() && pids.iter().chain(&agents).all(|pid| is_alive(*pid)));
+    job.signal(Signal::SIGTERM);
+    job.wait().says(143, &["ended by SIGTERM"]);
 }
 
 #[test]

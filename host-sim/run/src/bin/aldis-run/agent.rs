@@ -1,8 +1,11 @@
 //! An agent: a node of another place, which receives the launcher's messages on standard input and
-//! sends its own on standard output. When the input ends, for whatever reason, so does every rank.
+//! sends its own on standard output. When the input ends, for whatever reason, so does every rank;
+//! so it does when nothing comes any more, from a machine that is frozen or cut off.
 //! It starts the agents of other hosts when it is told to, and passes messages on to and from them.
 
+use core::time::Duration;
 use std::os::fd::AsFd;
+use std::time::Instant;
 
 use aldis_sys::Errno;
 use aldis_sys::event::{PollFd, PollFlags, poll};
@@ -11,8 +14,9 @@ use aldis_sys::signal::Signal;
 
 use crate::branch::{Branch, BranchPart, EndingBranches};
 use crate::error::{LaunchError, system};
+use crate::heartbeat::Heartbeat;
 use crate::link::{ControlLink, LinkError};
-use crate::messages::{FromNode, HostEvent, OUTPUT_WINDOW, ToNode, VERSION};
+use crate::messages::{FromNode, HostEvent, NodeOrder, OUTPUT_WINDOW, ToNode, VERSION};
 use crate::node::{Node, NodePart};
 use crate::signals::{Signals, ends_a_job};
 use crate::supervise::timeout_until;
@@ -27,8 +31,17 @@ enum AgentSource {
     Branch(usize, BranchPart),
 }
 
-/// Serves the launcher until it is gone; returns the exit code.
-pub(crate) fn run() -> Result<u8, LaunchError> {
+/// The cause for which an agent ends by itself.
+enum AgentEnd {
+    /// A signal.
+    Signal(Signal),
+    /// The process that has started it has been silent for too long.
+    Deserted { silent: Duration },
+}
+
+/// Serves the launcher until it is gone, or has been silent for so long, if that is not zero;
+/// returns the exit code.
+pub(crate) fn run(silence: Duration) -> Result<u8, LaunchError> {
     let signals = Signals::take_over()?;
     let input = dup(std::io::stdin()).map_err(system("dup"))?;
     let output = dup(std::io::stdout()).map_err(system("dup"))?;
@@ -36,13 +49,15 @@ pub(crate) fn run() -> Result<u8, LaunchError> {
     let mut agent = Agent {
         signals,
         link,
+        heartbeat: Heartbeat::over_starter(silence, Instant::now()),
         node: None,
         room: OUTPUT_WINDOW,
         branches: Vec::new(),
         ending: EndingBranches::default(),
     };
     match agent.serve() {
-        Ok(code) => Ok(code),
+        Ok(AgentEnd::Signal(signal)) => Ok(128 + signal as i32 as u8),
+        Ok(AgentEnd::Deserted { silent }) => Err(LaunchError::Deserted { silent }),
         // The launcher has seen the end, or is gone.
         Err(LinkError::Closed) => Ok(0),
         Err(LinkError::Malformed) => Err(LaunchError::Nonsense),
@@ -57,6 +72,8 @@ fn signals_failed(errno: Errno) -> LinkError {
 struct Agent {
     signals: Signals,
     link: ControlLink<ToNode>,
+    /// The watch over that link.
+    heartbeat: Heartbeat,
     /// Once there is an order.
     node: Option<Node>,
     /// Bytes of output that the launcher will take.
@@ -68,7 +85,7 @@ struct Agent {
 }
 
 impl Agent {
-    fn serve(&mut self) -> Result<u8, LinkError> {
+    fn serve(&mut self) -> Result<AgentEnd, LinkError> {
         self.tell(FromNode::Hello { version: VERSION })?;
         loop {
             let sources = self.wait()?;
@@ -79,7 +96,7 @@ impl Agent {
                 match source {
                     AgentSource::Signals => {
                         if let Some(signal) = self.take_signals()? {
-                            return Ok(128 + signal as i32 as u8);
+                            return Ok(AgentEnd::Signal(signal));
                         }
                     }
                     AgentSource::Link => self.listen()?,
@@ -91,7 +108,33 @@ impl Agent {
                 }
             }
             self.report()?;
+            if let Some(silent) = self.keep_watch()? {
+                return Ok(AgentEnd::Deserted { silent });
+            }
         }
+    }
+
+    /// Gives a sign of life when one is due; returns for how long nothing has come, if that is too
+    /// long.
+    fn keep_watch(&mut self) -> Result<Option<Duration>, LinkError> {
+        let now = Instant::now();
+        // What waits already will be one.
+        if self.heartbeat.is_due(now) && self.link.output().is_none() {
+            self.tell(FromNode::Alive)?;
+        }
+        Ok(self.heartbeat.judge(now))
+    }
+
+    /// Starts the ranks of an order. No other message is sent or read meanwhile, which those on
+    /// either side are told.
+    fn start(&mut self, order: &NodeOrder) -> Result<(), LinkError> {
+        self.tell(FromNode::Busy(order.join_ms))?;
+        self.branches.iter_mut().for_each(|branch| branch.say(&ToNode::Busy(order.join_ms)));
+        match Node::start(order) {
+            Ok(node) => self.node = Some(node),
+            Err(refusal) => self.tell(FromNode::Refused(refusal))?,
+        }
+        Ok(())
     }
 
     fn wait(&self) -> Result<Vec<AgentSource>, LinkError> {
@@ -117,7 +160,12 @@ impl Agent {
             );
         }
         let hurries = room && self.node.as_ref().is_some_and(Node::hurries);
-        let deadlines = self.branches.iter().filter_map(Branch::deadline).chain(self.ending.deadline());
+        let deadlines = self
+            .branches
+            .iter()
+            .filter_map(Branch::deadline)
+            .chain(self.ending.deadline())
+            .chain(self.heartbeat.deadline());
         let next = self.node.as_ref().and_then(Node::deadline).into_iter().chain(deadlines).min();
         let patience = timeout_until(next, hurries);
         let (sources, mut files): (Vec<_>, Vec<_>) = watched.into_iter().unzip();
@@ -143,16 +191,19 @@ impl Agent {
 
     fn listen(&mut self) -> Result<(), LinkError> {
         self.link.flush()?;
-        self.link.hear()?;
+        if self.link.hear()? {
+            self.heartbeat.hear(Instant::now());
+        }
         while let Some(command) = self.link.next()? {
+            self.heartbeat.excuse(match command {
+                ToNode::Busy(ms) => Some(Duration::from_millis(ms.into())),
+                _ => None,
+            });
             if command.is_for_all() {
                 self.branches.iter_mut().for_each(|branch| branch.say(&command));
             }
             match (command, &mut self.node) {
-                (ToNode::Start(order), None) => match Node::start(&order) {
-                    Ok(node) => self.node = Some(node),
-                    Err(refusal) => self.tell(FromNode::Refused(refusal))?,
-                },
+                (ToNode::Start(order), None) => self.start(&order)?,
                 (ToNode::Grow { host, place, ways }, _) => match Branch::start(host, &place, &ways) {
                     Ok(branch) => self.branches.push(branch),
                     Err(fault) => {

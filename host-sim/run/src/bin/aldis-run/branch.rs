@@ -62,7 +62,9 @@ impl Branch {
 
     /// The latest time to look at it again.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.closed.filter(|_| !self.is_lost).map(|at| at + REASON_LIMIT)
+        let closed = self.closed.map(|at| at + REASON_LIMIT);
+        let watch = self.agent.watch_time().filter(|_| self.has_spoken);
+        closed.or(watch).filter(|_| !self.is_lost)
     }
 
     /// Sends its agent a message.
@@ -111,6 +113,13 @@ impl Branch {
         if self.has_spoken {
             let lines = self.agent.lines().into_iter().map(FromNode::Line);
             events.extend(lines.map(|event| HostEvent { host: Some(self.host), event }));
+        }
+        // Before it has sent a message, `--join-timeout` rules.
+        if self.has_spoken
+            && !self.is_lost
+            && let Some(silent) = self.agent.keep_watch()
+        {
+            events.extend(self.lose(HostFault::Hung { silent, from: None }));
         }
         let Some(closed) = self.closed.filter(|_| !self.is_lost) else { return events };
         let why = match self.agent.ended() {

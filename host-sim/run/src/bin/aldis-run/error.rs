@@ -1,6 +1,7 @@
 //! The reasons why the launcher itself could not do its work.
 
 use core::fmt;
+use core::time::Duration;
 
 use aldis_linux::entropy::NoEntropy;
 use aldis_sys::Errno;
@@ -12,6 +13,8 @@ pub(crate) enum LaunchError {
     Ways(String),
     /// An agent was sent something that it does not understand.
     Nonsense,
+    /// Nothing came from the process that has started this agent any more, for so long.
+    Deserted { silent: Duration },
     /// The job can have no key.
     Entropy(NoEntropy),
     /// The system refused.
@@ -31,6 +34,11 @@ impl fmt::Display for LaunchError {
             Self::Nonsense => {
                 f.write_str("the launcher says what this agent does not understand: are both of one build?")
             }
+            Self::Deserted { silent } => write!(
+                f,
+                "this agent has heard nothing from the process that has started it for {:.1} s (--host-timeout), and ends with its ranks",
+                silent.as_secs_f64()
+            ),
             Self::System { call, errno } => write!(f, "{call} failed: {}", errno.desc()),
         }
     }

@@ -20,7 +20,7 @@ enum HostProcess {
     /// The launcher itself, once they are to start.
     Here(Option<Box<Node>>),
     /// An agent of the launcher's.
-    There(Branch),
+    There(Box<Branch>),
     /// An agent that the agent of another host starts.
     Behind,
     /// No process any more.
@@ -63,7 +63,7 @@ impl JobHost {
             (HostPlace::Here, _) => (HostProcess::Here(None), None),
             (_, Some(_)) => (HostProcess::Behind, None),
             (place, None) => match Branch::start(number, place, ways) {
-                Ok(branch) => (HostProcess::There(branch), None),
+                Ok(branch) => (HostProcess::There(Box::new(branch)), None),
                 Err(fault) => (HostProcess::Gone, Some(fault)),
             },
         };
@@ -207,7 +207,7 @@ impl JobHost {
     /// Lets go of its process; returns the branch that is to be ended, if it is the launcher's.
     pub(crate) fn cut(&mut self) -> Option<Branch> {
         match core::mem::replace(&mut self.process, HostProcess::Gone) {
-            HostProcess::There(branch) => Some(branch),
+            HostProcess::There(branch) => Some(*branch),
             _ => None,
         }
     }

@@ -68,6 +68,7 @@ impl JobHosts {
                 let remedy = format!("tried from {starter}; with --fanout {all} the launcher starts all");
                 HostFault::Unreachable { why: format!("{why} ({remedy})") }
             }
+            (HostFault::Hung { silent, .. }, from) => HostFault::Hung { silent, from },
             (fault, _) => fault,
         };
         let Some(host) = self.hosts.get_mut(place) else { return };

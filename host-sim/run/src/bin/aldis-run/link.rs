@@ -77,16 +77,16 @@ impl<I: DeserializeOwned> ControlLink<I> {
         Ok(())
     }
 
-    /// Receives what has come, one read of it.
-    pub(crate) fn hear(&mut self) -> Result<(), LinkError> {
+    /// Receives what has come, one read of it; returns true if there was something.
+    pub(crate) fn hear(&mut self) -> Result<bool, LinkError> {
         let mut bytes = [0; READ_BYTES_MAX];
         match uninterrupted(|| read(&self.input, &mut bytes)) {
             Ok(0) => Err(LinkError::Closed),
             Ok(length) => {
                 self.heard.extend_from_slice(bytes.get(..length).unwrap_or_default());
-                Ok(())
+                Ok(true)
             }
-            Err(Errno::EINTR | Errno::EAGAIN) => Ok(()),
+            Err(Errno::EINTR | Errno::EAGAIN) => Ok(false),
             Err(errno) => Err(LinkError::System { call: "read", errno }),
         }
     }
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn nonsense_and_the_end_are_told_apart() {
         let (mut link, to, _from) = link::<ToNode>();
-        assert_eq!(link.hear(), Ok(()), "nothing is there yet");
+        assert_eq!(link.hear(), Ok(false), "nothing is there yet");
         for wrong in [&[0xFF; 4][..], &[1, 0, 0, 0, 0xEE], &[3, 0, 0, 0, 5, 0, 0]] {
             link.heard.clear();
             write(&to, wrong).unwrap();

@@ -6,7 +6,8 @@
 //! says it, [`relay`] shows what the ranks print. It exchanges [`messages`] with the nodes of a
 //! job: to its own directly, to others through a [`branch`], [`remote`] and [`link`] with an
 //! [`agent`], which is this program again, and through other agents in a [`tree`] where hosts are
-//! many ([`job_hosts`]); [`host`] makes no difference between them. A [`node`] makes segments and,
+//! many ([`job_hosts`]), and each two that are linked keep watch over each other by a
+//! [`heartbeat`]; [`host`] makes no difference between them. A [`node`] makes segments and,
 //! in [`spawn`], processes; [`rank`] is one of them, [`wire`] exchanges messages with it until it
 //! knows its peers, [`pipes`] take what it prints, [`rank_state`] is what is known of it. One
 //! thread, one `poll(2)`.
@@ -15,6 +16,7 @@ mod agent;
 mod branch;
 mod cores;
 mod error;
+mod heartbeat;
 mod host;
 mod host_fault;
 mod job_hosts;
@@ -36,6 +38,7 @@ mod supervise;
 mod tree;
 mod wire;
 
+use core::time::Duration;
 use std::io::{Write, stderr};
 use std::process::ExitCode;
 
@@ -51,7 +54,9 @@ fn main() -> ExitCode {
     let is_agent = std::env::args_os().nth(1).is_some_and(|word| word == remote::AGENT);
     act_as(if is_agent { PlannedProcess::Agent } else { PlannedProcess::Launcher });
     let ended = if is_agent {
-        agent::run()
+        // Without a number, as when one is started by hand, nothing is ever taken for hung.
+        let silence = std::env::args().nth(2).and_then(|ms| ms.parse().ok()).unwrap_or_default();
+        agent::run(Duration::from_millis(silence))
     } else {
         let mut parts = programs::split(std::env::args_os()).into_iter();
         let first = parts.next().unwrap_or_default();

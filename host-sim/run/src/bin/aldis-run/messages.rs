@@ -14,7 +14,7 @@ use crate::rank_state::RankState;
 use crate::remote::AgentCommands;
 
 /// The version of these messages; launcher and agent are one program and must be of one build.
-pub(crate) const VERSION: u16 = 7;
+pub(crate) const VERSION: u16 = 8;
 
 /// Output that a node may have sent and not yet been granted again, in bytes.
 pub(crate) const OUTPUT_WINDOW: u32 = 256 << 10;
@@ -137,6 +137,10 @@ pub(crate) enum ToNode {
         /// Its number in the job.
         host: u32,
     },
+    /// A sign of life, for the agent alone.
+    Alive,
+    /// The sender may be silent for so long before its next message, in ms: for the agent alone.
+    Busy(u32),
 }
 
 impl ToNode {
@@ -149,9 +153,13 @@ impl ToNode {
             | Self::Signal(_)
             | Self::End { .. }
             | Self::Shut(_) => true,
-            Self::Start(_) | Self::Room(_) | Self::Grow { .. } | Self::Below { .. } | Self::Cut { .. } => {
-                false
-            }
+            Self::Start(_)
+            | Self::Room(_)
+            | Self::Grow { .. }
+            | Self::Below { .. }
+            | Self::Cut { .. }
+            | Self::Alive
+            | Self::Busy(_) => false,
         }
     }
 }
@@ -217,6 +225,10 @@ pub(crate) enum FromNode {
     Fault(HostFault),
     /// A line that the host's agent, or what has started it, has printed.
     Line(String),
+    /// A sign of life, for the process that has started the agent alone.
+    Alive,
+    /// The agent may be silent for so long before its next message, in ms: for the same.
+    Busy(u32),
 }
 
 /// The occasion on which notes are taken.

@@ -234,7 +234,9 @@ impl Node {
             | ToNode::Room(_)
             | ToNode::Grow { .. }
             | ToNode::Below { .. }
-            | ToNode::Cut { .. } => {}
+            | ToNode::Cut { .. }
+            | ToNode::Alive
+            | ToNode::Busy(_) => {}
         }
     }
 

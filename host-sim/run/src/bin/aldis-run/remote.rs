@@ -19,8 +19,9 @@ use aldis_sys::{Errno, uninterrupted};
 use serde::{Deserialize, Serialize};
 
 use crate::branch::BranchPart;
+use crate::heartbeat::Heartbeat;
 use crate::link::{ControlLink, LinkError};
-use crate::messages::{HostEvent, ToNode};
+use crate::messages::{FromNode, HostEvent, ToNode};
 use crate::rank_state::Exit;
 
 /// The argument that makes an agent of the launcher's program.
@@ -40,6 +41,8 @@ pub(crate) struct AgentCommands {
     /// The time that an agent may take to end once its pipe is closed, before it is killed, ms:
     /// less in a process whose own starter waits for it in turn.
     pub(crate) farewell_ms: u16,
+    /// The silence after which a side of a link counts as hung, ms; 0 if none ever does.
+    pub(crate) silence_ms: u32,
     /// The launcher's program on the machine.
     pub(crate) agent: String,
 }
@@ -53,9 +56,12 @@ impl AgentCommands {
     /// The command line of the agent in `place`.
     fn line(&self, place: &HostPlace) -> Vec<String> {
         let own = |word: &str| word.to_owned();
+        let silence = self.silence_ms.to_string();
         match place {
-            HostPlace::Here | HostPlace::Apart(_) => vec![self.agent.clone(), own(AGENT)],
-            HostPlace::Namespace(name) => ["ip", "netns", "exec", name, &self.agent, AGENT].map(own).into(),
+            HostPlace::Here | HostPlace::Apart(_) => vec![self.agent.clone(), own(AGENT), silence],
+            HostPlace::Namespace(name) => {
+                ["ip", "netns", "exec", name, &self.agent, AGENT, &silence].map(own).into()
+            }
             HostPlace::Machine(name) => {
                 let mut line = self.shell.clone();
                 if line
@@ -65,7 +71,7 @@ impl AgentCommands {
                     // No questions, and no wait of minutes for a machine that is off.
                     line.extend(["-o", "BatchMode=yes", "-o", "ConnectTimeout=10"].map(own));
                 }
-                line.extend([name.clone(), quoted(&self.agent), own(AGENT)]);
+                line.extend([name.clone(), quoted(&self.agent), own(AGENT), silence]);
                 line
             }
         }
@@ -78,6 +84,7 @@ pub(crate) struct Agent {
     child: Child,
     link: Option<ControlLink<HostEvent>>,
     errors: Option<ChildStderr>,
+    heartbeat: Heartbeat,
     /// The end of what it has printed and the user has not seen.
     said: Vec<u8>,
     /// The program that was started, for errors.
@@ -110,7 +117,8 @@ impl Agent {
         }
         let farewell = Duration::from_millis(ways.farewell_ms.into());
         let (said, program) = (Vec::new(), program.clone());
-        Ok(Self { child, link: Some(link), errors, said, program, farewell, hung_up: None })
+        let heartbeat = Heartbeat::over_agent(Duration::from_millis(ways.silence_ms.into()), Instant::now());
+        Ok(Self { child, link: Some(link), errors, heartbeat, said, program, farewell, hung_up: None })
     }
 
     /// The descriptors to be watched: of the link, and of its errors.
@@ -138,7 +146,7 @@ impl Agent {
     /// [`LinkError`], once; what came before it is lost.
     pub(crate) fn hear(&mut self) -> Result<Vec<HostEvent>, LinkError> {
         let Some(link) = &mut self.link else { return Ok(Vec::new()) };
-        let heard = listen(link);
+        let heard = listen(link, &mut self.heartbeat);
         if let Err(error) = heard {
             self.link = None;
             if let LinkError::System { call, errno } = error {
@@ -146,6 +154,23 @@ impl Agent {
             }
         }
         heard
+    }
+
+    /// Gives it a sign of life when one is due; returns for how long it has been silent itself, if
+    /// that is too long.
+    pub(crate) fn keep_watch(&mut self) -> Option<Duration> {
+        let now = Instant::now();
+        let link = self.link.as_mut()?;
+        // What waits for it is not added to: it will be a sign of life as well as this one.
+        if self.heartbeat.is_due(now) && link.output().is_none() {
+            let _ = link.say(&ToNode::Alive);
+        }
+        self.heartbeat.judge(now)
+    }
+
+    /// The next time to keep watch.
+    pub(crate) fn watch_time(&self) -> Option<Instant> {
+        self.link.as_ref().and_then(|_| self.heartbeat.deadline())
     }
 
     /// Takes in what it has printed; at its end no more is watched.
@@ -217,16 +242,26 @@ impl Drop for Agent {
     }
 }
 
-fn listen(link: &mut ControlLink<HostEvent>) -> Result<Vec<HostEvent>, LinkError> {
+/// Returns the messages that have come, but for those that are for the watch alone.
+fn listen(link: &mut ControlLink<HostEvent>, heartbeat: &mut Heartbeat) -> Result<Vec<HostEvent>, LinkError> {
     match link.flush() {
         // It reads no more; what it sent before is there to be heard.
         Ok(()) | Err(LinkError::System { errno: Errno::EPIPE, .. }) => {}
         Err(error) => return Err(error),
     }
-    link.hear()?;
+    if link.hear()? {
+        heartbeat.hear(Instant::now());
+    }
     let mut events = Vec::new();
     while let Some(event) = link.next()? {
-        events.push(event);
+        let busy = match event.event {
+            FromNode::Busy(ms) if event.host.is_none() => Some(Duration::from_millis(ms.into())),
+            _ => None,
+        };
+        heartbeat.excuse(busy);
+        if !matches!(event.event, FromNode::Alive | FromNode::Busy(_)) {
+            events.push(event);
+        }
     }
     Ok(events)
 }
@@ -256,23 +291,24 @@ mod tests {
             shell: aldis_run::hosts::words(shell).unwrap(),
             agent: "/opt/it's/run".into(),
             farewell_ms: FAREWELL_MS,
+            silence_ms: 7500,
         };
         let line = |shell: &str, place: HostPlace| ways(shell).line(&place).join("|");
         let machine = || HostPlace::Machine("b".into());
         assert_eq!(
             line("/usr/bin/ssh -p 2222", machine()),
             format!(
-                "/usr/bin/ssh|-p|2222|-o|BatchMode=yes|-o|ConnectTimeout=10|b|'/opt/it'\\''s/run'|{AGENT}"
+                "/usr/bin/ssh|-p|2222|-o|BatchMode=yes|-o|ConnectTimeout=10|b|'/opt/it'\\''s/run'|{AGENT}|7500"
             )
         );
         assert_eq!(
             line("docker exec -i", machine()),
-            format!("docker|exec|-i|b|'/opt/it'\\''s/run'|{AGENT}")
+            format!("docker|exec|-i|b|'/opt/it'\\''s/run'|{AGENT}|7500")
         );
         assert_eq!(
             line("ssh", HostPlace::Namespace("x".into())),
-            format!("ip|netns|exec|x|/opt/it's/run|{AGENT}")
+            format!("ip|netns|exec|x|/opt/it's/run|{AGENT}|7500")
         );
-        assert_eq!(line("ssh", HostPlace::Apart("x".into())), format!("/opt/it's/run|{AGENT}"));
+        assert_eq!(line("ssh", HostPlace::Apart("x".into())), format!("/opt/it's/run|{AGENT}|7500"));
     }
 }

@@ -104,6 +104,7 @@ impl Cause {
             Self::Rank { fault: RankFault::Wire { .. } | RankFault::Cut { .. }, .. } => "wire-up",
             Self::Host { fault: HostFault::Refused(_), .. } => "not-started",
             Self::Host { fault: HostFault::Lost { .. }, .. } => "host-lost",
+            Self::Host { fault: HostFault::Hung { .. }, .. } => "host-hung",
             Self::Host { .. } => "host-unreachable",
             Self::JoinTimeout { .. } => "join-timeout",
             Self::Timeout { .. } => "timeout",

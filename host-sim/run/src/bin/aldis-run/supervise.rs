@@ -184,6 +184,10 @@ impl<'a> Supervisor<'a> {
             self.options.needs_key(&shares).then(JobKey::random).transpose().map_err(LaunchError::Entropy)?;
         self.tells_departures = key.is_some();
         let job = JobIdentity { number: self.key, key };
+        if self.hosts.iter().any(JobHost::is_here) {
+            let ms = u32::try_from(left.as_millis()).unwrap_or(u32::MAX);
+            self.hosts.say_all(&ToNode::Busy(ms));
+        }
         let per_node = Node::alike(shares.iter().map(|share| share.ranks));
         for (place, share) in shares.iter().enumerate() {
             let order = NodeOrder { per_node, ..orders::order(self.options, job, share, left) };
@@ -237,6 +241,8 @@ impl<'a> Supervisor<'a> {
                 Signal::SIGCHLD => self.hosts.iter_mut().for_each(JobHost::look_after),
                 Signal::SIGTSTP => {
                     self.signal_all(Signal::SIGSTOP);
+                    // Silence until it is continued is in order.
+                    self.hosts.say_all(&ToNode::Busy(u32::MAX));
                     let _ = raise(Signal::SIGSTOP);
                 }
                 signal if ends_a_job(signal) => self.interrupt(signal),
@@ -323,6 +329,8 @@ impl<'a> Supervisor<'a> {
                 host.for_each(|host| host.lose(HostFault::Refused(refusal.clone())));
             }
             FromNode::Fault(fault) => self.hosts.lose(place, fault),
+            // What agents keep to the process that has started them.
+            FromNode::Alive | FromNode::Busy(_) => {}
             FromNode::Line(line) => {
                 let host = self.hosts.get(place).map(|host| host.share.place.to_string());
                 self.relay.note(&format!("[{}] {line}", host.unwrap_or_default()));
