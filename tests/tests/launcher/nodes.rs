@@ -66,6 +66,18 @@ fn a_wait_for_a_rank_that_left_unmet_ends_at_once() {
     }
 }
 
+/// A receive from any rank is no receive from one that has left unmet.
+#[test]
+fn a_receive_from_any_rank_waits_for_those_that_are_left() {
+    let chain = ["--host", "local:a,local:b,local:c", "--transport", "tcp", "--fanout", "1"];
+    for options in
+        [&["--transport", "tcp", "--tcp-links", "2"][..], &["--host", "local:a,local:b,local:c"], &chain]
+    {
+        let ended = behave(3, options, "leave early");
+        assert_eq!(ended.code, Some(0), "{options:?}: {ended:#?}");
+    }
+}
+
 /// Where nodes have equally many ranks, collectives are in two levels: also those of a part of the
 /// ranks that has equally many on each, and where a rule names two levels.
 #[test]

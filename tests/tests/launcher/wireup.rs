@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use aldis_linux::board::Label;
-use aldis_linux::segment;
+use aldis_linux::segment::{self, DepartureTable};
 use aldis_linux::shape::NodePlan;
 use aldis_linux::wireup::{
     CardTable, Channel, FromLauncher, FromRank, Node, SOCKET_VARIABLE, SharedCards, VERSION, WireError,
@@ -120,6 +120,23 @@ fn a_file_that_is_no_segment_is_refused() {
     rank.welcome(0, 2);
     rank.segments(&[std::fs::File::open("/dev/zero").unwrap().into()]);
     rank.fails_with(&["segment of rank 0: truncated", "0 found"]);
+}
+
+#[test]
+fn files_that_do_not_belong_to_the_segments_are_refused() {
+    let bytes = NodePlan::of(2).unwrap().segment_bytes;
+    let of_another_job = || DepartureTable::create(JOB, 65).unwrap().file().try_clone_to_owned().unwrap();
+    let [none, three, other] = [0, 3, 2].map(|count| {
+        let rank = Rank::start();
+        rank.welcome(0, 2);
+        let files = [segments(JOB, bytes), of_another_job(), of_another_job()];
+        rank.segments(&files[..count]);
+        rank
+    });
+    none.fails_with(&["0 files came with the segments where 1 or 2 were expected"]);
+    three.fails_with(&["3 files came with the segments"]);
+    other
+        .fails_with(&["the table of ranks that have left: truncated or of another layout: 8 bytes expected"]);
 }
 
 #[test]
