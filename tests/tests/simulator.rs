@@ -48,6 +48,15 @@ fn every_workload_passes_on_every_topology() {
     }
 }
 
+/// Tells workloads that need a request for every rank.
+#[test]
+fn every_workload_passes_in_a_job_of_more_ranks_than_requests() {
+    for (workload, seed) in WORKLOADS.iter().zip(900..) {
+        let config = SimConfig { wire: Wire::Messages, faults: Profile::Calm, ..SimConfig::new(seed, 100) };
+        run(workload.name, &config);
+    }
+}
+
 #[test]
 fn two_hundred_seeds_of_the_mixed_workload_pass() {
     for seed in 1000..1200 {

@@ -16,6 +16,9 @@ use super::{DueMessage, Outcome, Random, SimEndpoint, expect, length, message};
 
 /// Exchanges of all with all before and while ranks die.
 const ROUNDS_MAX: u64 = 6;
+/// Distances to the ranks that one exchanges messages with at a time: two ranks each, and for each
+/// a send and a receive.
+const DISTANCES_AT_ONCE: u32 = 24;
 /// Tag of the exchange after it.
 const LAST: u32 = 1_000;
 const BYTES_MAX: usize = 3000;
@@ -68,8 +71,9 @@ fn epoch_of(ep: &SimEndpoint<'_>, rank: u32) -> Option<Epoch> {
     ep.transport().card_of(PeerId(rank)).map(|card| card.epoch())
 }
 
-/// A message to and from every other rank. Tells the ranks that turn out to be dead, and are left
-/// out from then on; the messages of all others must come.
+/// A message to and from every other rank, of as many ranks at a time as there are requests for:
+/// the nearest first, so that two ranks come to each other at the same time. Tells the ranks that
+/// turn out to be dead, and are left out from then on; the messages of all others must come.
 fn exchange_with_all(
     ep: &mut SimEndpoint<'_>,
     dead: &mut [bool],
@@ -77,41 +81,51 @@ fn exchange_with_all(
     number: u64,
 ) -> Result<Vec<(u32, Error)>, Box<dyn core::error::Error>> {
     let world = ep.world();
-    let me = world.rank().0;
+    let (me, size) = (world.rank().0, world.size());
     let (random, tag) = (&mut Random::new(number, 0), Tag(round));
-    let lengths: Vec<usize> = (0..world.size()).map(|_| length(random)).collect();
+    let lengths: Vec<usize> = (0..size).map(|_| length(random)).collect();
     let data = message(me, number, lengths[me as usize]);
-    let live: Vec<u32> = (0..world.size()).filter(|rank| *rank != me && !dead[*rank as usize]).collect();
-    let mut buffers = vec![vec![0; BYTES_MAX]; live.len()];
-    let results = ep.scope(|scope| {
-        let mut pairs = Vec::new();
-        for (peer, buffer) in live.iter().zip(buffers.iter_mut()) {
-            let receiving = scope.irecv(&world, buffer, Rank(*peer), tag);
-            pairs.push((receiving, scope.isend(&world, &data, Rank(*peer), tag)));
-        }
-        let mut results = Vec::new();
-        for (receiving, sending) in pairs {
-            let received = receiving.and_then(|request| scope.wait(request));
-            let sent = sending.and_then(|request| scope.wait(request));
-            results.push((received, sent));
-        }
-        Ok(results)
-    })?;
     let mut deaths = Vec::new();
-    for ((peer, buffer), (received, sent)) in live.iter().zip(&buffers).zip(results) {
-        match received.and_then(|status| sent.map(|_| status)) {
-            Ok(status) => {
-                let len = lengths[*peer as usize];
-                expect(&status, buffer, DueMessage { from: *peer, tag: tag.0, number, len })?;
+    for wave in 0..(size / 2).div_ceil(DISTANCES_AT_ONCE) {
+        let live: Vec<u32> = (0..size)
+            .filter(|rank| wave_of(me.abs_diff(*rank), size) == Some(wave) && !dead[*rank as usize])
+            .collect();
+        let mut buffers = vec![vec![0; BYTES_MAX]; live.len()];
+        let results = ep.scope(|scope| {
+            let mut pairs = Vec::new();
+            for (peer, buffer) in live.iter().zip(buffers.iter_mut()) {
+                let receiving = scope.irecv(&world, buffer, Rank(*peer), tag);
+                pairs.push((receiving, scope.isend(&world, &data, Rank(*peer), tag)));
             }
-            Err(error) if error.cause == Cause::PeerDead => {
-                dead[*peer as usize] = true;
-                deaths.push((*peer, error));
+            let mut results = Vec::new();
+            for (receiving, sending) in pairs {
+                let received = receiving.and_then(|request| scope.wait(request));
+                let sent = sending.and_then(|request| scope.wait(request));
+                results.push((received, sent));
             }
-            Err(error) => return Err(error.into()),
+            Ok(results)
+        })?;
+        for ((peer, buffer), (received, sent)) in live.iter().zip(&buffers).zip(results) {
+            match received.and_then(|status| sent.map(|_| status)) {
+                Ok(status) => {
+                    let len = lengths[*peer as usize];
+                    expect(&status, buffer, DueMessage { from: *peer, tag: tag.0, number, len })?;
+                }
+                Err(error) if error.cause == Cause::PeerDead => {
+                    dead[*peer as usize] = true;
+                    deaths.push((*peer, error));
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
     }
     Ok(deaths)
+}
+
+/// The exchange of all with all in which two ranks so far apart have theirs; `None` of a rank with
+/// itself.
+fn wave_of(apart: u32, size: u32) -> Option<u32> {
+    Some(apart.min(size - apart).checked_sub(1)? / DISTANCES_AT_ONCE)
 }
 
 /// The last message to and from one other rank: with whatever tag, so that one that has been left
