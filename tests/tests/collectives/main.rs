@@ -5,6 +5,7 @@
 mod blocks;
 mod by;
 mod chunks;
+mod collected;
 mod direct;
 mod erased;
 mod hierarchy;
