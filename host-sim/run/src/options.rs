@@ -123,8 +123,8 @@ pub struct Options {
     pub join_timeout: Option<Duration>,
 
     /// Seconds without any sign of life after which a host counts as hung, and the job ends and
-    /// names it; 0 waits for it for ever, as a debugger that stops an agent may need
-    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = seconds_or_none, default_value = "30")]
+    /// names it; at least 0.5; 0 waits for it for ever, as a debugger that stops an agent may need
+    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = host_timeout, default_value = "30")]
     pub host_timeout: Duration,
 
     /// From a signal that asks for the job's end (Ctrl-C, SIGTERM) until ranks that ignore it are
@@ -430,12 +430,19 @@ fn seconds(text: &str) -> Result<Duration, String> {
     job::parse_seconds(text).ok_or_else(|| "not a positive number of seconds".into())
 }
 
+/// The least time after which a silent host may count as hung: below it, any machine that runs
+/// something else for a moment would.
+const HOST_TIMEOUT_MIN: Duration = Duration::from_millis(500);
+
 /// Returns a time that may be none at all: zero.
-fn seconds_or_none(text: &str) -> Result<Duration, String> {
+fn host_timeout(text: &str) -> Result<Duration, String> {
     if text.parse() == Ok(0.0) {
         return Ok(Duration::ZERO);
     }
-    seconds(text).map_err(|error| format!("{error}, and not 0"))
+    let least = HOST_TIMEOUT_MIN.as_secs_f64();
+    let remedy = || format!("at least {least} s, or 0 to wait for ever");
+    let limit = seconds(text).map_err(|error| format!("{error}; {}", remedy()))?;
+    if limit >= HOST_TIMEOUT_MIN { Ok(limit) } else { Err(format!("too short: {}", remedy())) }
 }
 
 #[cfg(test)]
@@ -456,9 +463,13 @@ mod tests {
         assert_eq!(limit("aldis-run -n 1 a"), Ok(Duration::from_secs(30)));
         assert_eq!(limit("aldis-run -n 1 --host-timeout 0 a"), Ok(Duration::ZERO));
         assert_eq!(limit("aldis-run -n 1 --host-timeout 0.5 a"), Ok(Duration::from_millis(500)));
-        for wrong in ["-1", "soon", "nan", "-inf"] {
+        let no_numbers = ["-1", "soon", "nan", "-inf"].map(|wrong| (wrong, "number of seconds"));
+        for (wrong, said) in no_numbers.into_iter().chain(["0.499", "1e-7"].map(|wrong| (wrong, "too short")))
+        {
             let refused = limit(&format!("aldis-run -n 1 --host-timeout {wrong} a"));
-            assert!(refused.as_ref().is_err_and(|text| text.contains("number of seconds")), "{refused:?}");
+            let is_told =
+                |text: &String| text.contains(said) && text.contains("at least 0.5 s, or 0 to wait");
+            assert!(refused.as_ref().is_err_and(is_told), "{refused:?}");
         }
     }
 

@@ -145,6 +145,24 @@ fn on_a_terminal(arguments: &[&str]) -> (String, i32) {
     (String::from_utf8(said).unwrap(), code)
 }
 
+/// A terminal whose other end is asleep keeps the launcher from nothing else: agents hear from it.
+#[test]
+fn a_terminal_that_is_not_read_stops_no_job() {
+    let terminal = openpty(None, None).unwrap();
+    let mut command = Command::new(program("aldis-run"));
+    command.args(["-n", "2", "--host", "local:a,local:b", "--host-timeout", "1"]);
+    command.args(["--any-program", "sh", "-c", "seq 1 20000"]);
+    command.stdin(Stdio::null()).stdout(terminal.slave.try_clone().unwrap()).stderr(terminal.slave);
+    let mut job = command.spawn().unwrap();
+    drop(command);
+    // Agents give the launcher up after one and a half.
+    std::thread::sleep(core::time::Duration::from_secs(4));
+    let mut said = Vec::new();
+    let _ = fs::File::from(terminal.master).read_to_end(&mut said);
+    assert_eq!(job.wait().unwrap().code(), Some(0), "{}", String::from_utf8_lossy(&said));
+    assert_eq!(String::from_utf8(said).unwrap().lines().filter(|line| line.ends_with(" 20000")).count(), 2);
+}
+
 /// Returns what a job of more ranks than cores says on a terminal, its exit code, and the note that
 /// is due. `None` where 60 ranks are not more.
 fn crowd_on_a_terminal(options: &[&str]) -> Option<(String, i32, String)> {

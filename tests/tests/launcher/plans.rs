@@ -161,6 +161,8 @@ fn a_program_in_c_is_right_or_names_the_call() {
 fn a_start_that_takes_longer_than_hosts_may_be_silent_is_waited_for() {
     let chain = ["--host", "local:a,local:b", "--fanout", "1", "--host-timeout", "1"];
     is_right(Trial::ring("slow-agents", "agent:fallocate@1=stall:2500", &chain), "-> stall:2500");
-    let own = ["--host", "localhost,local:b", "--host-timeout", "1"];
-    is_right(Trial::ring("slow-launcher", "launcher:fallocate@1=stall:2500", &own), "-> stall:2500");
+    for (name, hosts) in [("slow-launcher", "localhost,local:b"), ("slow-last", "local:b,localhost")] {
+        let own = ["--host", hosts, "--host-timeout", "1"];
+        is_right(Trial::ring(name, "launcher:fallocate@1=stall:2500", &own), "-> stall:2500");
+    }
 }

@@ -131,6 +131,18 @@ fn a_host_that_hangs_is_named_and_ends_the_job_in_time() {
     }
 }
 
+/// Ranks that lose their peers on a host that hangs tell of it before its silence is long enough.
+#[test]
+fn a_host_that_hangs_is_named_and_not_those_that_miss_its_ranks() {
+    let (job, pids, agents) = watched();
+    kill(agents[0], Signal::SIGSTOP).unwrap();
+    // Of signs of life it has missed two then.
+    std::thread::sleep(SILENCE * 6 / 10);
+    kill(pids[0], Signal::SIGKILL).unwrap();
+    job.wait().says(1, &["host local:a: hangs with its ranks: the launcher has heard nothing from it"]);
+    assert!(all_gone(&pids) && all_gone(&agents), "ranks or agents outlive the job");
+}
+
 /// Hosts below one that hangs end by themselves: the end of the launcher's ssh closes none of the
 /// pipes that a frozen machine holds.
 #[test]

@@ -14,7 +14,7 @@ use aldis_sys::signal::Signal;
 
 use crate::branch::{Branch, BranchPart, EndingBranches};
 use crate::error::{LaunchError, system};
-use crate::heartbeat::Heartbeat;
+use crate::heartbeat::{self, Heartbeat};
 use crate::link::{ControlLink, LinkError};
 use crate::messages::{FromNode, HostEvent, NodeOrder, OUTPUT_WINDOW, ToNode, VERSION};
 use crate::node::{Node, NodePart};
@@ -128,8 +128,10 @@ impl Agent {
     /// Starts the ranks of an order. No other message is sent or read meanwhile, which those on
     /// either side are told.
     fn start(&mut self, order: &NodeOrder) -> Result<(), LinkError> {
-        self.tell(FromNode::Busy(order.join_ms))?;
-        self.branches.iter_mut().for_each(|branch| branch.say(&ToNode::Busy(order.join_ms)));
+        let left = Duration::from_millis(order.join_ms.into());
+        self.tell(heartbeat::start_announced(left, FromNode::Busy))?;
+        let down = heartbeat::start_announced(left, ToNode::Busy);
+        self.branches.iter_mut().for_each(|branch| branch.say(&down));
         match Node::start(order) {
             Ok(node) => self.node = Some(node),
             Err(refusal) => self.tell(FromNode::Refused(refusal))?,

@@ -67,6 +67,11 @@ impl Branch {
         closed.or(watch).filter(|_| !self.is_lost)
     }
 
+    /// Returns true if its agent has missed signs of life, and is not given up yet.
+    pub(crate) fn is_in_doubt(&self, now: Instant) -> bool {
+        self.has_spoken && !self.is_lost && self.agent.is_in_doubt(now)
+    }
+
     /// Sends its agent a message.
     pub(crate) fn say(&mut self, message: &ToNode) {
         self.agent.say(message);

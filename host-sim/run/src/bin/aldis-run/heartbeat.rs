@@ -14,6 +14,16 @@ use std::time::Instant;
 /// Signs of life within the time after which an agent counts as hung.
 const BEATS: u32 = 4;
 
+/// The least time that a start of ranks is announced to take: it may take longer than is left for
+/// the ranks to join, which those of a program that is none of MPI need not.
+const START_LEAST: Duration = Duration::from_secs(60);
+
+/// The announcement, as a message to the other side, of a start that may take what is left for the
+/// ranks to join.
+pub(crate) fn start_announced<M>(left: Duration, busy: impl FnOnce(u32) -> M) -> M {
+    busy(u32::try_from(left.max(START_LEAST).as_millis()).unwrap_or(u32::MAX))
+}
+
 /// The state of the watch of one side.
 #[derive(Clone, Debug)]
 pub(crate) struct Heartbeat {
@@ -76,6 +86,13 @@ impl Heartbeat {
         (silent >= self.patience).then_some(silent)
     }
 
+    /// Returns true if the other side has missed signs of life that it has not excused: it may yet
+    /// turn out to hang.
+    pub(crate) fn is_in_doubt(&self, now: Instant) -> bool {
+        let is_late = |interval| now.duration_since(self.heard) > 2 * interval;
+        self.patience == self.limit && self.interval.is_some_and(is_late)
+    }
+
     /// The next time to look at it.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         Some((self.said + self.interval?).min(self.heard + self.patience))
@@ -109,6 +126,19 @@ mod tests {
         watch.hear(second(start, 6));
         assert_eq!(hangs(&mut watch, start, 7..=20), Some(14));
         assert_eq!(watch.judge(second(start, 15)), Some(Duration::from_secs(9)));
+    }
+
+    #[test]
+    fn a_side_that_has_missed_signs_of_life_is_in_doubt_until_it_speaks() {
+        let start = Instant::now();
+        let mut watch = Heartbeat::over_agent(LIMIT, start);
+        assert!(!watch.is_in_doubt(second(start, 4)) && watch.is_in_doubt(second(start, 5)));
+        watch.excuse(Some(Duration::from_secs(30)));
+        assert!(!watch.is_in_doubt(second(start, 20)), "it has announced that it is busy");
+        watch.excuse(None);
+        watch.hear(second(start, 20));
+        assert!(!watch.is_in_doubt(second(start, 21)));
+        assert!(!Heartbeat::over_agent(Duration::ZERO, start).is_in_doubt(second(start, 99)));
     }
 
     #[test]

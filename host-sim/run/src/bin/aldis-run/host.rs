@@ -105,6 +105,12 @@ impl JobHost {
         }
     }
 
+    /// Returns true if its agent, which the launcher has started, has missed signs of life, and is
+    /// not given up yet.
+    pub(crate) fn is_in_doubt(&self, now: Instant) -> bool {
+        matches!(&self.process, HostProcess::There(branch) if branch.is_in_doubt(now))
+    }
+
     /// Returns true if there is more to do without waiting for anything.
     pub(crate) fn hurries(&self, relay: &Relay) -> bool {
         let room = relay.has_room(OutputKind::Out) && relay.has_room(OutputKind::Err);

@@ -72,8 +72,8 @@ impl JobHosts {
             (fault, _) => fault,
         };
         let Some(host) = self.hosts.get_mut(place) else { return };
+        let why = format!("it was reached through {}, which {fault}", host.share.place);
         host.lose(fault);
-        let why = format!("it was reached through {}", host.share.place);
         for host in below {
             let Some(host) = self.hosts.get_mut(host) else { continue };
             host.lose(HostFault::Lost { why: why.clone() });

@@ -265,12 +265,19 @@ impl Node {
         if self.phase == NodePhase::Running && self.ranks.iter().all(|rank| rank.state.exit.is_some()) {
             self.note(Moment::Ended);
             // Ends what they have left behind.
-            self.ranks.clear();
+            self.end_ranks();
             (self.phase, self.kill_at) = (NodePhase::Draining, None);
         }
         if self.phase == NodePhase::Draining {
             self.drain(room);
         }
+    }
+
+    /// Ends all ranks: each is waited for once all are told, so that one which does not end, as a
+    /// debugger or a device can have it, keeps no other running.
+    fn end_ranks(&mut self) {
+        self.ranks.iter().for_each(Rank::kill);
+        self.ranks.clear();
     }
 
     /// Takes what is left in the pipes. What holds one open now has left its rank's process group,
@@ -301,6 +308,12 @@ impl Node {
     /// Takes what there is to tell since it was last asked.
     pub(crate) fn events(&mut self) -> Vec<FromNode> {
         core::mem::take(&mut self.events)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.end_ranks();
     }
 }
 

@@ -89,12 +89,17 @@ impl Rank {
         let state = self.board.board().read(monotonic_ns());
         RankNote { doing: state.to_string(), waits: state.waits, yields: state.yields }
     }
+
+    /// Ends the process and its group without waiting for that.
+    pub(crate) fn kill(&self) {
+        // The group outlives its leader as long as something in it runs.
+        let _ = killpg(self.pid, Signal::SIGKILL);
+    }
 }
 
 impl Drop for Rank {
     fn drop(&mut self) {
-        // The group outlives its leader as long as something in it runs.
-        let _ = killpg(self.pid, Signal::SIGKILL);
+        self.kill();
         while waitpid(self.pid, None) == Err(Errno::EINTR) {}
     }
 }

@@ -2,12 +2,13 @@
 //! while [`PENDING_BYTES_MAX`] bytes wait to be written, nodes are not asked for more and the
 //! ranks' pipes fill up.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
 
 use aldis_linux::output;
 use aldis_run::options::Output;
-use aldis_sys::file::{write, write_all};
+use aldis_sys::file::{File, OFlag, OpenOptions, open, write, write_all};
 use aldis_sys::{Errno, errno_of};
 
 use crate::messages::OutputKind;
@@ -67,6 +68,9 @@ impl Stream {
 /// An output of the launcher.
 #[derive(Debug)]
 struct Outlet {
+    /// A terminal, opened anew so as not to block: that of others, which have it too, is left as it
+    /// is. One polls as writable with room for less than is written to it.
+    terminal: Option<File>,
     pending: Vec<u8>,
     /// The error, if it could not be written even before the job began.
     absent: Option<Errno>,
@@ -75,12 +79,26 @@ struct Outlet {
 }
 
 impl Outlet {
+    /// The output with this number, which is `file`.
+    fn new(number: usize, file: BorrowedFd<'_>) -> Self {
+        let mut options = OpenOptions::new();
+        options.write(true).custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits());
+        let reopen = || open(format!("/proc/self/fd/{number}"), &options).ok();
+        let terminal = file.is_terminal().then(reopen).flatten();
+        Self { terminal, pending: Vec::new(), absent: output::check(number).err(), fault: None }
+    }
+
+    /// The file that is written to while the job runs.
+    fn file<'f>(&'f self, own: BorrowedFd<'f>) -> BorrowedFd<'f> {
+        self.terminal.as_ref().map_or(own, AsFd::as_fd)
+    }
+
     /// Writes once, no more than is taken without blocking.
-    fn write(&mut self, to: BorrowedFd<'_>) {
+    fn write(&mut self, own: BorrowedFd<'_>) {
         let length = self.pending.len().min(WRITE_BYTES_MAX);
         let written = match self.absent {
             Some(errno) => Err(errno),
-            None => write(to, self.pending.get(..length).unwrap_or_default()),
+            None => write(self.file(own), self.pending.get(..length).unwrap_or_default()),
         };
         match written {
             Ok(written) => drop(self.pending.drain(..written)),
@@ -130,9 +148,8 @@ impl Relay {
             })
         };
         let streams = (0..ranks).flat_map(both).collect();
-        let outlet =
-            |number| Outlet { pending: Vec::new(), absent: output::check(number).err(), fault: None };
-        Self { mode, streams, out: outlet(1), err: outlet(2), missed: Vec::new() }
+        let (out, err) = (Outlet::new(1, io::stdout().as_fd()), Outlet::new(2, io::stderr().as_fd()));
+        Self { mode, streams, out, err, missed: Vec::new() }
     }
 
     /// Returns true if more of this kind is welcome now.
@@ -190,6 +207,11 @@ impl Relay {
             self.err.pending.extend_from_slice(line.as_bytes());
             self.err.pending.push(b'\n');
         }
+    }
+
+    /// The file of an output: its own, if it needs no other.
+    pub(crate) fn file<'f>(&'f self, kind: OutputKind, own: BorrowedFd<'f>) -> BorrowedFd<'f> {
+        self.outlet(kind).file(own)
     }
 
     /// Writes once to an output that can take it.

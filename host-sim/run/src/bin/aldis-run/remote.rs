@@ -168,6 +168,11 @@ impl Agent {
         self.heartbeat.judge(now)
     }
 
+    /// Returns true if it has missed signs of life.
+    pub(crate) fn is_in_doubt(&self, now: Instant) -> bool {
+        self.link.is_some() && self.heartbeat.is_in_doubt(now)
+    }
+
     /// The next time to keep watch.
     pub(crate) fn watch_time(&self) -> Option<Instant> {
         self.link.as_ref().and_then(|_| self.heartbeat.deadline())

@@ -8,13 +8,14 @@ use std::time::Instant;
 use aldis_linux::tcp::JobKey;
 use aldis_linux::wireup::Node;
 use aldis_run::command_line::own_name;
-use aldis_run::hosts::Share;
+use aldis_run::hosts::{HostPlace, Share};
 use aldis_run::options::Options;
 use aldis_sys::Errno;
 use aldis_sys::event::{PollFd, PollFlags, PollTimeout, poll};
 use aldis_sys::signal::{Signal, raise};
 
 use crate::error::{LaunchError, system};
+use crate::heartbeat;
 use crate::host::{JobHost, Ready};
 use crate::host_fault::HostFault;
 use crate::job_hosts::JobHosts;
@@ -184,12 +185,15 @@ impl<'a> Supervisor<'a> {
             self.options.needs_key(&shares).then(JobKey::random).transpose().map_err(LaunchError::Entropy)?;
         self.tells_departures = key.is_some();
         let job = JobIdentity { number: self.key, key };
-        if self.hosts.iter().any(JobHost::is_here) {
-            let ms = u32::try_from(left.as_millis()).unwrap_or(u32::MAX);
-            self.hosts.say_all(&ToNode::Busy(ms));
-        }
         let per_node = Node::alike(shares.iter().map(|share| share.ranks));
-        for (place, share) in shares.iter().enumerate() {
+        // The ranks of this machine last: no order follows the word of a long start and takes it
+        // back, and those of other machines start meanwhile.
+        let (here, there): (Vec<_>, Vec<_>) =
+            shares.iter().enumerate().partition(|(_, share)| share.place == HostPlace::Here);
+        for (place, share) in there.into_iter().chain(here) {
+            if share.place == HostPlace::Here {
+                self.hosts.say_all(&heartbeat::start_announced(left, ToNode::Busy));
+            }
             let order = NodeOrder { per_node, ..orders::order(self.options, job, share, left) };
             let order = self.hosts.get_mut(place).and_then(|host| host.start(order));
             order.into_iter().for_each(|order| self.hosts.say_to(place, order));
@@ -209,8 +213,8 @@ impl<'a> Supervisor<'a> {
             );
         }
         watched.extend(self.relay.waiting().map(|kind| {
-            let file = if kind == OutputKind::Out { out.as_fd() } else { err.as_fd() };
-            (JobSource::Output(kind), PollFd::new(file, PollFlags::POLLOUT))
+            let own = if kind == OutputKind::Out { out.as_fd() } else { err.as_fd() };
+            (JobSource::Output(kind), PollFd::new(self.relay.file(kind, own), PollFlags::POLLOUT))
         }));
         let (sources, mut files): (Vec<_>, Vec<_>) = watched.into_iter().unzip();
         match poll(&mut files, self.patience()) {
@@ -226,8 +230,9 @@ impl<'a> Supervisor<'a> {
         let timeout = self.options.timeout.map(|span| self.started + span);
         let join = (!self.missing().is_empty()).then(|| self.started + self.options.join_limit());
         let interrupted = self.interrupted.map(|(_, came)| came + self.options.kill_after);
-        let judging =
-            if self.verdict.is_some() { [None; 4] } else { [timeout, join, self.settling, interrupted] };
+        // Past it, what is waited for is a host, which has a deadline of its own.
+        let settling = self.settling.filter(|at| *at > Instant::now());
+        let judging = if self.verdict.is_some() { [None; 4] } else { [timeout, join, settling, interrupted] };
         let hosts = self.hosts.iter().filter_map(JobHost::deadline).chain(self.hosts.deadline());
         let next = judging.into_iter().chain([self.end_by]).flatten().chain(hosts).min();
         // A start that was refused on this machine is no event of any descriptor.
@@ -419,8 +424,10 @@ impl<'a> Supervisor<'a> {
         if let Some((rank, fault, consequence)) = self.worst() {
             let afar = self.hosts.iter().any(|host| !host.is_here());
             let settled = *self.settling.get_or_insert(now + if afar { SETTLING_AFAR } else { SETTLING });
+            // A host that has missed signs of life speaks, or is the cause.
+            let is_settled = now >= settled && !self.hosts.iter().any(|host| host.is_in_doubt(now));
             // When all are gone, nothing else can show.
-            if !consequence || (lost.is_none() && (now >= settled || self.is_over())) {
+            if !consequence || (lost.is_none() && (is_settled || self.is_over())) {
                 return Some(self.blame(rank, fault));
             }
         }
