@@ -84,9 +84,8 @@ pub const fn staging_bytes(ranks: u32) -> usize {
 
 /// Sets of control slots: as many communicators, the world among them, have collectives by them. A
 /// set takes 82 KiB of each rank and its chunks: 2 MiB of them in each of the first four of a job
-/// of up to 8 ranks, else eight blocks, or 64 KiB between two ranks and from 129 on, of which a
-/// rank makes the pages that it fills. None for more than 256 ranks,
-/// each of which would look at as many others.
+/// of up to 8 ranks, else eight blocks, or 64 KiB between two ranks and from 129 on. None for
+/// more than 256 ranks, each of which would look at as many others.
 const fn sets(ranks: u32) -> u32 {
     match ranks {
         0..=2 => 32,
