@@ -10,7 +10,6 @@
 //! |---|---|---|
 //! | none (barrier) | its slot | all ranks' |
 //! | up to a slot's | its slot, the bytes in it | the root's, or all ranks', to reduce them |
-//! | barrier, up to 4 KiB of allreduce, > 16 ranks | its slot; the first the result | the first's |
 //! | more, allreduce | segments, then its part reduced | its part of all, then all parts |
 //! | more, bcast, reduce to one of many, allreduce of two | segments | the root's, or all |
 //! | up to [`SLOT_BYTES`], blocks, scans | its slot: all that it gives | those of whom it takes |
@@ -25,12 +24,6 @@
 //! give - blocks of unlike lengths - it writes its slot in any case; one that says that it gives
 //! more than a slot holds sends all to messages, unless there are but two and the other does so
 //! too. So does one that gives elements of datatypes, at once.
-//!
-//! **Collected.** Of many ranks each would look at as many others, and where they have few cores a
-//! rank that sleeps would be woken for one after the other. So beyond 16 the first rank reads the
-//! slots of a barrier or a short allreduce, and the others read its slot alone, which it writes
-//! when it has the result: twice as many journeys, but not the square of the ranks. If it fails it
-//! says so there, and each of the others looks for the rank at which it has.
 //!
 //! **Segments.** More than a chunk is cut into segments of at most that; ranks that write are ahead
 //! of those who read by a few, so that both copy at a time. An allreduce is a reduce-scatter and an
@@ -90,7 +83,7 @@ use crate::schedule::{Order, is_among_neighbors};
 use crate::select::Call;
 pub(crate) use crate::select::slots::algorithm;
 pub use crate::select::slots::{NAME, SLOT_BYTES};
-use crate::select::slots::{is_collected, is_lendable, is_read};
+use crate::select::slots::{is_lendable, is_read};
 use crate::tag::ROOTS;
 
 /// An allreduce of at most so many bytes is reduced by every rank for itself, as that of two ranks
@@ -99,9 +92,6 @@ pub const FLAT_BYTES_MAX: u64 = 4096;
 
 /// A payload of so many bytes might stand beside the slots.
 const LONG_BYTES_MIN: usize = 2048;
-
-/// The rank that reads the slots of all others where they are collected.
-const COLLECTOR: u32 = 0;
 
 /// More bytes than any rank gives.
 const WAITING: u64 = (1 << 48) - 1;
@@ -338,11 +328,6 @@ impl Role for Task {
         self.publish(slots, number, data)
     }
 
-    #[inline(always)]
-    fn is_collected(&self) -> bool {
-        is_collected(self.operation, self.size)
-    }
-
     #[inline]
     fn check_note(&self, _rank: u32, note: Note) -> Result<(), Cause> {
         if note == self.note() { Ok(()) } else { Err(self.mismatch(note)) }
@@ -434,8 +419,6 @@ enum SharedStage {
     Enter,
     /// The others' slots are to be read.
     Read,
-    /// The result is to be written, for those who wait for it.
-    Tell,
     /// Chunks are passed.
     Pass,
     Over,
@@ -456,7 +439,7 @@ pub(crate) struct FlatCollective<R> {
     idle: u32,
     /// The rank that was missing then, or [`NOBODY`].
     missing: u32,
-    /// True once it has let others know that it waits, or of the result.
+    /// True once it has let others know that it waits.
     has_published: bool,
     /// True if it goes on while others of this rank do: they take the chunks in the same order on
     /// all ranks.
@@ -540,7 +523,6 @@ impl<R: Role> FlatCollective<R> {
             let went = match self.stage {
                 SharedStage::Enter => self.enter(slots, data),
                 SharedStage::Read => self.read_slots(slots, data),
-                SharedStage::Tell => self.tell(slots, data),
                 SharedStage::Pass => self.pass(slots, data),
                 SharedStage::Over => return CallOutcome::Over,
             };
@@ -556,10 +538,6 @@ impl<R: Role> FlatCollective<R> {
 
     /// Has nothing more to do with it.
     pub(crate) fn give_up(&mut self, slots: &mut ControlSlots<'_>) {
-        if self.is_collector() && !self.has_published {
-            // They look for themselves what is amiss; if the slot cannot be written, they are late.
-            let _ = slots.publish(self.number, self.task().waiting(), &[]);
-        }
         slots.finish(self.number);
         self.stage = SharedStage::Over;
         if self.run.as_ref().is_some_and(|run| run.lends) {
@@ -575,7 +553,7 @@ impl<R: Role> FlatCollective<R> {
         }
         if self.run.is_some() {
             self.enter_run(slots, data)?;
-        } else if self.task().gives() && !self.is_collector() {
+        } else if self.task().gives() {
             self.role.give(slots, self.number, data)?;
         }
         self.stage = SharedStage::Read;
@@ -608,8 +586,7 @@ impl<R: Role> FlatCollective<R> {
     /// Lets the others know what this rank waits for, if its slot says nothing: who waits for it in
     /// turn sees that they make unlike calls.
     fn publish_wait(&mut self, slots: &mut ControlSlots<'_>) {
-        let is_silent = !self.task().gives() && !self.is_collector() && !self.has_published;
-        if self.stage == SharedStage::Read && is_silent {
+        if self.stage == SharedStage::Read && !self.task().gives() && !self.has_published {
             // Once, as it may be read from now on.
             self.has_published = true;
             // No rank need read it, so what keeps it from being written does not matter.
@@ -617,60 +594,9 @@ impl<R: Role> FlatCollective<R> {
         }
     }
 
-    /// Returns true if this rank is the one that reads all slots.
-    fn is_collector(&self) -> bool {
-        self.is_collected() && self.task().rank == COLLECTOR
-    }
-
-    /// Returns true if the first rank reads the slots of all others, which wait for its own.
-    fn is_collected(&self) -> bool {
-        self.run.is_none() && self.role.is_collected()
-    }
-
-    /// Returns true if this rank waits for the one that reads all slots.
-    fn awaits_collector(&self) -> bool {
-        self.is_collected() && self.task().rank != COLLECTOR && self.stage == SharedStage::Read
-    }
-
-    /// Writes the result for those who wait for it.
-    fn tell(&mut self, slots: &mut ControlSlots<'_>, data: &[u8]) -> Result<(), Stopped> {
-        self.task().publish(slots, self.number, data)?;
-        self.has_published = true;
-        self.give_up(slots);
-        Ok(())
-    }
-
-    /// Returns the first rank whose slot the collector waits for, if this one waits for that.
-    #[cold]
-    fn missing_at_collector(&self, slots: &ControlSlots<'_>) -> Option<u32> {
-        let others = if self.awaits_collector() { self.task().size } else { 0 };
-        (COLLECTOR + 1..others).find(|other| matches!(slots.look(self.number, *other), Ok(None)))
-    }
-
-    /// Returns the reason why the collector has given up: the rank that is missing, or has failed.
-    #[cold]
-    fn find_fault(&self, slots: &ControlSlots<'_>) -> Stopped {
-        let others = COLLECTOR + 1..self.task().size;
-        for rank in others.filter(|rank| *rank != self.task().rank) {
-            match slots.look(self.number, rank).map(|notice| notice.map(|notice| notice.note)) {
-                Ok(None) => return CallOutcome::Missing(rank),
-                Ok(Some(note)) => {
-                    if let Err(cause) = self.role.check_note(rank, note) {
-                        return CallOutcome::Failed(cause, Some(rank));
-                    }
-                }
-                Err(cause) => return CallOutcome::Failed(cause, Some(rank)),
-            }
-        }
-        CallOutcome::Failed(Cause::Withdrawn, Some(COLLECTOR))
-    }
-
     /// Returns true if this rank must read another's slot: also where the other gives only its
     /// chunks.
     fn reads_slot_of(&self, rank: u32) -> bool {
-        if self.is_collected() {
-            return rank != self.task().rank && (rank == COLLECTOR || self.is_collector());
-        }
         let passes = self.run.is_some() && self.task().is_of_all() && rank != self.task().rank;
         passes || self.role.reads_slot_of(rank)
     }
@@ -692,24 +618,10 @@ impl<R: Role> FlatCollective<R> {
                 None => self.give_up(slots),
             },
             None => {
-                let is_collector = self.is_collector();
-                let owing =
-                    Owing { slots, number: self.number, note: is_collector.then(|| self.task().waiting()) };
-                let given = Contributions { slots: owing.slots, number: self.number, last: None };
-                let settled = match self.awaits_collector() {
-                    true => given
-                        .of(COLLECTOR)
-                        .and_then(|result| copy(data, result))
-                        .map_err(|cause| (cause, None)),
-                    false => self.role.settle(&given, data),
-                };
+                let given = Contributions { slots, number: self.number, last: None };
+                let settled = self.role.settle(&given, data);
                 settled.map_err(|(cause, rank)| CallOutcome::Failed(cause, rank))?;
-                owing.settle();
-                if is_collector {
-                    self.stage = SharedStage::Tell;
-                } else {
-                    self.give_up(slots);
-                }
+                self.give_up(slots);
             }
         }
         Ok(())
@@ -718,9 +630,6 @@ impl<R: Role> FlatCollective<R> {
     fn read_slot(&mut self, slots: &ControlSlots<'_>, rank: u32) -> Result<(), Stopped> {
         let notice = slots.look(self.number, rank).map_err(about(rank))?.ok_or(CallOutcome::Missing(rank))?;
         let mut note = notice.note;
-        if self.awaits_collector() && note == self.task().waiting() {
-            return Err(self.find_fault(slots));
-        }
         let is_lent = self.run.is_some() && note.bytes & LENT != 0 && note.bytes != WAITING;
         if is_lent {
             note.bytes &= !LENT;
@@ -760,29 +669,5 @@ impl<R: Role> FlatCollective<R> {
             self.give_up(slots);
         }
         Ok(())
-    }
-}
-
-/// Tells those who wait for a result that there is none if it drops before that is settled, also
-/// when the reduction of a user's own panics.
-struct Owing<'l, 'a> {
-    slots: &'l mut ControlSlots<'a>,
-    number: u32,
-    /// The note that says so, if there are any.
-    note: Option<Note>,
-}
-
-impl Owing<'_, '_> {
-    /// Owes nothing any more: there is a result, or no other rank waits for one.
-    fn settle(mut self) {
-        self.note = None;
-    }
-}
-
-impl Drop for Owing<'_, '_> {
-    fn drop(&mut self) {
-        if let Some(note) = self.note {
-            let _ = self.slots.publish(self.number, note, &[]);
-        }
     }
 }

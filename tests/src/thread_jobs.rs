@@ -12,7 +12,7 @@ pub type Endpoint<'m, 'w> = ThreadEndpoint<'m, 'w>;
 pub type Scope<'scope, 'env, 's, 'w> = aldis_kernel::Scope<'scope, 'env, 's, Threads<'s>, Host<'w>>;
 
 /// Ranks that the storage has room for.
-const PEERS: usize = 20;
+const PEERS: usize = 9;
 /// Communicators that a rank has room for, world and self included.
 pub const COMMUNICATORS: usize = 10;
 /// Pieces of groups in communicators.

@@ -42,17 +42,6 @@ pub(crate) const fn serves(operation: Operation) -> bool {
     matches!(operation, Barrier | Bcast | Reduce | Allreduce) || is_in_control_slots(operation)
 }
 
-/// Ranks that each read all slots of a barrier or a short allreduce at most. Of more the first
-/// rank does, and the others read its own.
-const READING_RANKS_MAX: u32 = 16;
-
-/// Returns true if the slots of so many ranks are read by the first, from which the others have the
-/// result, unless chunks are passed.
-#[inline(always)]
-pub(crate) const fn is_collected(operation: Operation, size: u32) -> bool {
-    size > READING_RANKS_MAX && matches!(operation, Operation::Barrier | Operation::Allreduce)
-}
-
 /// Returns true for an operation that has it for blocking calls alone, and for what stands in
 /// slots: an operation on blocks, a scan, or an exchange with neighbours.
 pub(crate) const fn is_in_control_slots(operation: Operation) -> bool {
@@ -203,7 +192,6 @@ pub(crate) fn work(operation: Operation, size: u32, count: usize) -> Work {
         }
     };
     match operation {
-        Operation::Barrier if is_collected(operation, size as u32) => Work { rounds: 2, ..Work::default() },
         Operation::Barrier => Work { rounds: 1, ..Work::default() },
         // A rank reads a block, or what it reduces, of every other.
         operation if is_in_control_slots(operation) && size >= 2 => {

@@ -77,9 +77,7 @@ impl<R: Role> FlatCollective<R> {
         }
         let turn = self.go(scope, comm, data, looks);
         let CallOutcome::Missing(rank) = turn else { return turn };
-        if self.missing == NOBODY || !self.awaits_collector() {
-            self.missing = rank;
-        }
+        self.missing = rank;
         self.idle = self.idle.wrapping_add(1);
         if !self.idle.is_multiple_of(LOOKS_A_ROLL_CALL) {
             return turn;
@@ -87,36 +85,15 @@ impl<R: Role> FlatCollective<R> {
         if let Ok(mut slots) = scope.control_slots(comm) {
             self.publish_wait(&mut slots);
         }
-        let missing = self.find_missing(scope, comm, rank);
-        self.missing = missing;
-        let Some((cause, gone)) = [missing, rank].into_iter().find_map(|rank| {
-            let cause = scope.is_there(comm, Rank(rank)).err()?;
-            Some((cause, rank))
-        }) else {
-            return CallOutcome::Missing(missing);
-        };
+        let Err(cause) = scope.is_there(comm, Rank(rank)) else { return turn };
         // What it wrote before it left is there by now.
         match self.go(scope, comm, data, 1) {
             CallOutcome::Missing(still) if still == rank => {
-                if gone != rank && self.find_missing(scope, comm, rank) != gone {
-                    return CallOutcome::Missing(rank);
-                }
                 self.leave(scope, comm);
-                CallOutcome::Failed(cause, Some(gone))
+                CallOutcome::Failed(cause, Some(rank))
             }
             turn => turn,
         }
-    }
-
-    /// Returns the rank that keeps this one waiting if `rank` is missing here: the collector has no
-    /// result while another's slot is not there.
-    fn find_missing<T: Transport, P: Platform>(
-        &self,
-        scope: &mut Scope<'_, '_, '_, T, P>,
-        comm: &Comm,
-        rank: u32,
-    ) -> u32 {
-        scope.control_slots(comm).map_or(rank, |slots| self.missing_at_collector(&slots).unwrap_or(rank))
     }
 
     #[inline]
@@ -268,7 +245,7 @@ impl<R: Role> FlatCollective<R> {
                 CallOutcome::Over => Ok(Some(())),
                 CallOutcome::Moved => Ok(None),
                 CallOutcome::Missing(rank) => {
-                    missing.set(Some(self.missing));
+                    missing.set(Some(rank));
                     if self.idle.is_multiple_of(LOOKS_ASTRAY) {
                         self.look_astray(scope, comm, rank)?;
                     }
@@ -283,11 +260,6 @@ impl<R: Role> FlatCollective<R> {
         {
             // There may have been few turns.
             self.look_astray(scope, comm, rank)?;
-            let mut named = error.about_rank(Rank(self.find_missing(scope, comm, rank)), comm);
-            named.context = error.context;
-            // Not only with the scope: others may wait for what this rank has not told.
-            self.leave(scope, comm);
-            return Err(named);
         }
         went
     }

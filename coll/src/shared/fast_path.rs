@@ -60,9 +60,6 @@ pub(crate) fn try_run_unless<'s, R: Role + Copy, T: Transport, P: Platform>(
     if task.is_idle() || task.root >= task.size || !role.fits(slots.shape().slot_bytes) {
         return None;
     }
-    if role.is_collected() {
-        return Some(run_collected(ep, comm, &role, data));
-    }
     let (number, stage) = (slots.begin(), SharedStage::Enter);
     let mut attempt = FlatAttempt { role, number, stage, next: 0, looks: 0 };
     let mut settled = None;
@@ -88,19 +85,6 @@ pub(crate) fn try_run_unless<'s, R: Role + Copy, T: Transport, P: Platform>(
         }
         None => Some(drive::go_on(ep, comm, attempt.flat_collective(here), attempt.looks, data)),
     }
-}
-
-/// Carries a blocking call out in which the first rank reads all slots. Out of the way, so that
-/// nothing is copied where each does.
-#[cold]
-#[inline(never)]
-fn run_collected<'s, R: Role + Copy, T: Transport, P: Platform>(
-    ep: &mut impl BlockingEndpoint<'s, T, P>,
-    comm: &Comm,
-    role: &R,
-    data: &mut [u8],
-) -> Result<(), Error> {
-    drive::run(ep, comm, *role, data)
 }
 
 /// Carries a blocking call out like [`try_run_unless`], whatever is known of messages.
@@ -176,30 +160,12 @@ impl<R: Role> FlatCollective<R> {
         slots: &mut ControlSlots<'_>,
         data: &mut [u8],
     ) -> Option<Result<(), (Cause, Option<u32>)>> {
-        if self.role.is_collected() {
-            return self.advance_once(slots, data);
-        }
         let (number, stage) = (self.number, self.stage);
         let mut attempt = FlatAttempt { role: &self.role, number, stage, next: 0, looks: LOOKS - 1 };
         let settled = if slots.admits(number) { attempt.look(slots, &mut NoRest, data) } else { None };
         let FlatAttempt { stage, next, .. } = attempt;
         (self.stage, self.next) = (if settled.is_some() { SharedStage::Over } else { stage }, next);
         settled
-    }
-
-    /// Goes on until it must wait, where the first rank reads all slots.
-    #[cold]
-    #[inline(never)]
-    fn advance_once(
-        &mut self,
-        slots: &mut ControlSlots<'_>,
-        data: &mut [u8],
-    ) -> Option<Result<(), (Cause, Option<u32>)>> {
-        match self.advance(slots, data) {
-            CallOutcome::Over => Some(Ok(())),
-            CallOutcome::Failed(cause, rank) => Some(Err((cause, rank))),
-            CallOutcome::Moved | CallOutcome::Missing(_) | CallOutcome::Crowded => None,
-        }
     }
 }
 

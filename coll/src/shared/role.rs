@@ -71,13 +71,6 @@ pub(crate) trait Role {
         self.task().reads_slot_of(rank)
     }
 
-    /// Returns true if the first rank reads all slots, and the others its own alone, unless chunks
-    /// are passed.
-    #[inline(always)]
-    fn is_collected(&self) -> bool {
-        false
-    }
-
     /// Takes note of what `rank` says.
     ///
     /// # Errors
@@ -150,8 +143,6 @@ forwards! {
     fn give(&self, slots: &mut ControlSlots<'_>, number: u32, data: &[u8]) -> Result<(), NotReady>;
     #[inline(always)]
     fn reads_slot_of(&self, rank: u32) -> bool;
-    #[inline(always)]
-    fn is_collected(&self) -> bool;
     #[inline(always)]
     fn check_note(&self, rank: u32, note: Note) -> Result<(), Cause>;
     #[inline(always)]

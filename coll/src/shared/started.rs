@@ -134,11 +134,6 @@ impl Role for StartedRole<'_> {
         by_kind!(self, role => role.reads_slot_of(rank))
     }
 
-    #[inline(always)]
-    fn is_collected(&self) -> bool {
-        matches!(self, Self::Stretch(task) if task.is_collected())
-    }
-
     #[inline]
     fn check_note(&self, rank: u32, note: Note) -> Result<(), Cause> {
         by_kind!(self, role => role.check_note(rank, note))

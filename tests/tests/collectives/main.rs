@@ -5,7 +5,6 @@
 mod blocks;
 mod by;
 mod chunks;
-mod collected;
 mod direct;
 mod erased;
 mod hierarchy;
