@@ -51,7 +51,7 @@ pub struct Geometry {
     /// Sets of control slots for collectives, a communicator
     /// each: 0..=[`SETS_MAX`](Self::SETS_MAX). 83,840 bytes each, and [chunks](Self::chunks): eight
     /// as large as a block, or 2 MiB in each of the first four where ranks are few and blocks are
-    /// large, or 64 KiB where ranks are more than 128.
+    /// large.
     pub sets: u32,
 }
 
@@ -63,13 +63,6 @@ const LARGE_SETS: u32 = 4;
 /// than one whose lines two cores have in their own. Of the sizes that fit into those, only 8 KiB
 /// are as cheap.
 const RING_BYTES: u32 = 2 << 20;
-
-/// Ranks that are many: a root that waits for room waits for a turn of each, on few cores after all
-/// others.
-const MANY_PEERS: u32 = 129;
-
-/// Bytes of all chunks of a set where they are many, whose blocks are small.
-const RING_BYTES_OF_MANY: u32 = 64 << 10;
 
 /// Ranks that are few.
 const FEW_PEERS: u32 = 8;
@@ -232,17 +225,8 @@ impl Geometry {
 
     /// Chunks of a set, a power of two.
     pub const fn chunks(&self, set: u32) -> u32 {
-        let ring_bytes = if set < LARGE_SETS && self.has_large_rings() {
-            RING_BYTES
-        } else if self.peers >= MANY_PEERS {
-            RING_BYTES_OF_MANY
-        } else {
-            0
-        };
-        let most = match ring_bytes.checked_div(self.chunk_bytes()) {
-            Some(most) => most,
-            None => 0,
-        };
+        let most =
+            if set < LARGE_SETS && self.has_large_rings() { RING_BYTES / self.chunk_bytes() } else { 0 };
         if most > Self::CHUNKS_MIN { 1 << most.ilog2() } else { Self::CHUNKS_MIN }
     }
 

@@ -13,7 +13,7 @@
 //! | 17..=32 | 64 | 8 x 16 KiB | 136 KiB | up to 218 MiB |
 //! | 33..=64 | 32 | 8 x 8 KiB | 68 KiB | up to 239 MiB |
 //! | 65..=128 | 16 | 4 x 3 KiB | 14.4 KiB | up to 140 MiB |
-//! | 129..=256 | 8 | 2 x 2 KiB | 5.4 KiB | up to 232 MiB |
+//! | 129..=256 | 8 | 2 x 2 KiB | 5.4 KiB | up to 184 MiB |
 //! | 257..=1024 | 8 | 2 x 2 KiB | 5.4 KiB | up to 345 MiB |
 //!
 //! That includes what stands beside the lanes: the sets of control slots, 29 KiB a rank for
@@ -84,8 +84,8 @@ pub const fn staging_bytes(ranks: u32) -> usize {
 
 /// Sets of control slots: as many communicators, the world among them, have collectives by them. A
 /// set takes 82 KiB of each rank and its chunks: 2 MiB of them in each of the first four of a job
-/// of up to 8 ranks, else eight blocks, or 64 KiB between two ranks and from 129 on. None for
-/// more than 256 ranks, each of which would look at as many others.
+/// of up to 8 ranks, else eight blocks, or 64 KiB between two ranks. None for more than 256 ranks,
+/// each of which would look at as many others.
 const fn sets(ranks: u32) -> u32 {
     match ranks {
         0..=2 => 32,
