@@ -230,6 +230,25 @@ pub trait Platform {
     fn note(&mut self, _activity: Activity) {}
 }
 
+/// A platform that is lent.
+impl<P: Platform + ?Sized> Platform for &mut P {
+    fn now(&self) -> Instant {
+        (**self).now()
+    }
+
+    fn relax(&mut self, idle: u32) {
+        (**self).relax(idle);
+    }
+
+    fn entropy(&mut self) -> u64 {
+        (**self).entropy()
+    }
+
+    fn note(&mut self, activity: Activity) {
+        (**self).note(activity);
+    }
+}
+
 /// A platform from any `embedded-hal` delay and a free-running nanosecond clock: what a board has
 /// before its own platform is written.
 ///

@@ -49,7 +49,7 @@ pub use api::diagnostics::Diagnostics;
 pub use api::endpoint::{Config, Endpoint};
 pub use api::explain::Explanation;
 pub use api::future::{Futures, Sleeper};
-pub use api::locked::{Shared, SharedWithin};
+pub use api::locked::{Shared, SharedCore, SharedTurn};
 pub use api::matched::Matched;
 pub use api::partitioned::Partitions;
 pub use api::pending::{Pending, Standing};
