@@ -9,7 +9,7 @@ use aldis_programs::{DIGEST, Parameters, Program, ProgramFailure, digest, flood,
 
 /// Runs a program on so many ranks; what each printed.
 fn play(program: Program, ranks: u32, count: u32) -> Vec<String> {
-    let parameters = Parameters { count: Some(count), deadline: Duration::from_secs(60) };
+    let parameters = Parameters { count: Some(count), deadline: Duration::from_secs(60), sharing: 3 };
     let outputs = cores::run(ranks, |ep| {
         let mut out = String::new();
         run(program, ep, &parameters, &mut out)?;
@@ -106,8 +106,17 @@ fn a_flood_is_read_late_and_in_order() {
 }
 
 #[test]
+fn a_rank_of_one_core_plays_those_that_share() {
+    for ranks in [2, 3] {
+        for output in play(Program::Sharing, ranks, 5) {
+            assert_eq!(verdict(&output), "sharing messages=17");
+        }
+    }
+}
+
+#[test]
 fn a_program_that_fails_says_so_last_and_ends_the_job() {
-    let parameters = Parameters { count: Some(1), deadline: Duration::from_millis(20) };
+    let parameters = Parameters { count: Some(1), deadline: Duration::from_millis(20), sharing: 1 };
     let outputs = cores::run(1, |ep| {
         let mut out = String::new();
         let failure = run(Program::Flood, ep, &parameters, &mut out).unwrap_err();

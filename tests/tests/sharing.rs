@@ -4,16 +4,17 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::thread;
+use std::thread::{self, ThreadId};
 
 use aldis_drivers::shm::{CoresSetup, Geometry};
 use aldis_drivers::{Loopback, Shm};
-use aldis_hal::{Cause, Cost, Epoch, Operation, PeerId};
+use aldis_hal::{Cause, Cost, Epoch, Instant, Operation, PeerId, Platform};
 use aldis_kernel::{
     Comm, Composite, Config, Endpoint, Memory, Rank, Shared, Source, Tag, TagMatch, storage_type,
 };
 use aldis_linux::cores::{self, CoreMeeting};
 use aldis_linux::platform::{HostPlatform, Patience};
+use aldis_programs::sharing::Talk;
 use aldis_tests::draw;
 
 const THREADS: u32 = 4;
@@ -203,12 +204,13 @@ fn talk(shared: &Shared<Job<'_>>, world: &Comm, thread: u32) -> u64 {
     taken
 }
 
+/// Rings between the ranks.
+const RINGS: Geometry =
+    Geometry { peers: RANKS, slots: 8, lanes: Geometry::LANES_MAX, blocks: 2, block_bytes: 512, sets: 0 };
+
 #[test]
 fn ranks_of_several_threads_talk_to_each_other() {
-    let (rings, meeting) = (
-        Geometry { peers: RANKS, slots: 8, lanes: Geometry::LANES_MAX, blocks: 2, block_bytes: 512, sets: 0 },
-        CoreMeeting::of(RANKS),
-    );
+    let meeting = CoreMeeting::of(RANKS);
     let rank = |me: u32, end: Shm<'_>| {
         let (mut storage, mut frames) = (Box::new(<Few>::new()), vec![0; 4096]);
         let own = Loopback::new(PeerId(me), &mut frames, 512).unwrap();
@@ -232,8 +234,70 @@ fn ranks_of_several_threads_talk_to_each_other() {
         (taken, endpoint.diagnostics().queue_depths(), endpoint.counters().messages_received)
     };
     let each = u64::from((RANKS - 1) * SHARING);
-    let setup = CoresSetup { geometry: rings, epoch: Epoch(1), cost: COST };
+    let setup = CoresSetup { geometry: RINGS, epoch: Epoch(1), cost: COST };
     for rank in cores::spread(setup, |_, _| true, rank).unwrap() {
         assert_eq!(rank.unwrap(), (10 * each, (0, 0), each * u64::from(MESSAGES + 1)));
+    }
+}
+
+/// A clock that wakes the one thread that has made it, as a board's wakes one core.
+struct OwnClock {
+    clock: HostPlatform,
+    owner: ThreadId,
+}
+
+impl OwnClock {
+    fn new() -> Self {
+        Self { clock: HostPlatform::unwatched(Patience::SHARED), owner: thread::current().id() }
+    }
+}
+
+impl Platform for OwnClock {
+    fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    fn relax(&mut self, idle: u32) {
+        assert_eq!(thread::current().id(), self.owner, "it rests by the clock of another core");
+        self.clock.relax(idle);
+    }
+
+    fn entropy(&mut self) -> u64 {
+        self.clock.entropy()
+    }
+}
+
+/// The program of boards whose cores share an endpoint, on threads each of which has its own clock;
+/// the last rank has one thread, which plays all.
+#[test]
+fn cores_that_share_an_endpoint_rest_by_their_own_clocks() {
+    let meeting = CoreMeeting::of(RANKS);
+    let talk = Talk { cores: SHARING, count: 20, limit: Duration::from_secs(60) };
+    let rank = |me: u32, end: Shm<'_>| {
+        let (mut storage, mut frames) = (Box::new(<Few>::new()), vec![0; 4096]);
+        let own = Loopback::new(PeerId(me), &mut frames, 512).unwrap();
+        let config = Config { me: PeerId(me), size: RANKS, epoch: Epoch(1) };
+        let transport = Composite::new(own, end);
+        let mut endpoint = Endpoint::new(storage.memory(), transport, OwnClock::new(), config).unwrap();
+        let card = endpoint.card();
+        meeting.join(&mut endpoint, card).unwrap();
+        let (sent, mut endpoint) = if me == RANKS - 1 {
+            (talk.play_all(&mut endpoint).unwrap(), endpoint)
+        } else {
+            let shared = Shared::new(endpoint);
+            let play = &|core| talk.play_core(&mut shared.core(OwnClock::new()), core).unwrap();
+            let sent = thread::scope(|scope| {
+                let threads: Vec<_> = (0..SHARING).map(|core| scope.spawn(move || play(core))).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+            });
+            (sent, shared.into_inner())
+        };
+        endpoint.leave(talk.limit).unwrap();
+        (sent, endpoint.counters().messages_received, endpoint.diagnostics().queue_depths())
+    };
+    let each = u64::from(SHARING) * 21 - 1;
+    let setup = CoresSetup { geometry: RINGS, epoch: Epoch(1), cost: COST };
+    for rank in cores::spread(setup, |_, _| true, rank).unwrap() {
+        assert_eq!(rank.unwrap(), (each, each, (0, 0)));
     }
 }

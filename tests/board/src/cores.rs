@@ -1,5 +1,6 @@
 //! Cores of a board that are ranks: by rings in the memory that all of them have, or by queues of
-//! the board's card, over which they reach other boards too.
+//! the board's card, over which they reach other boards too. Or they are one rank together, and
+//! share its endpoint.
 //!
 //! The core that boots lays out the rings or the queues, leaves each other core its end of them,
 //! and starts it. With rings all make their endpoints and show each other their cards; with queues
@@ -16,14 +17,18 @@ use aldis_drivers::ethernet::{Ipv4, Udp};
 use aldis_drivers::shm::{Cores, CoresSetup};
 use aldis_drivers::steering::Steering;
 use aldis_hal::{Cause, Cost, Epoch, Instant, Nic, PeerId, Platform};
-use aldis_programs::{Link, Options, give_verdict, refuse, run_to_end};
+use aldis_kernel::Shared;
+use aldis_programs::{
+    Facts, Link, Options, Program, ProgramFailure, give_verdict, leave, refuse, run_to_end,
+};
 use aldis_protocols::Card;
 use heapless::{String, Vec};
+use spin::Once;
 use spin::mutex::SpinMutex;
 
 use crate::any_nic::AnyNic;
 use crate::any_wire::AnyWire;
-use crate::arch::Machine;
+use crate::arch::{self, Machine};
 use crate::devices::{self, CardQueue, GigabitQueue};
 use crate::memory::{self, CORES, inbox};
 use crate::rank::{BoardEndpoint, BoardNic, TAKEN, Trouble, assemble};
@@ -36,7 +41,7 @@ const COST: Cost = Cost { overhead_ns: 500, latency_ns: 1_000, per_kib_ns: 1_000
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Events that a core handles at a time once its program has ended.
-const POLL_EVENTS: u32 = 64;
+pub(crate) const POLL_EVENTS: u32 = 64;
 
 /// The memory for what another core has to say.
 const SAID_BYTES: usize = 2048;
@@ -56,7 +61,12 @@ enum CoreWay {
     Card(CardQueue),
     /// A queue of one of Intel's.
     Gigabit(GigabitQueue),
+    /// None of its own: the endpoint that it shares with the first.
+    Shared,
 }
+
+/// The place of the endpoint that the cores of a board share.
+pub(crate) type SharedPlace<M> = Once<Shared<BoardEndpoint<BoardNic<M>, <M as Machine>::Clock>>>;
 
 /// The outcome of another core.
 struct CoreReport {
@@ -156,6 +166,7 @@ fn join_by<M: Machine>(
         CoreWay::Rings(end, epoch) => meet(assemble(options, AnyWire::Inboxes(end), clock, epoch)?),
         CoreWay::Card(queue) => wire::join(options, AnyNic::VirtioQueue(queue), wire::NETWORK, clock),
         CoreWay::Gigabit(queue) => wire::join(options, AnyNic::GigabitQueue(queue), wire::NETWORK, clock),
+        CoreWay::Shared => Err(Trouble::Missing("second endpoint")),
     }
 }
 
@@ -180,6 +191,17 @@ fn play<M: Machine>(core: u32, report: &'static SpinMutex<CoreReport>) -> Result
     let task = TASKS.get(core as usize).and_then(|task| task.lock().take());
     let CoreTask { options, way } = task.ok_or(Trouble::Missing("work for this core"))?;
     let clock = M::core_clock(core).ok_or(Trouble::Missing("clock"))?;
+    if let CoreWay::Shared = way {
+        let shared = M::shared_endpoint().get().ok_or(Trouble::Missing("endpoint to share"))?;
+        let mut own = shared.core(clock);
+        let sent = options.parameters.talk().play_core(&mut own, core);
+        let is_good = give_verdict(options.program, sent.map(Facts::Messages), out).is_ok();
+        report.lock().is_good = Some(is_good);
+        loop {
+            // The first core makes progress for all.
+            core::hint::spin_loop();
+        }
+    }
     let mut endpoint = join_by::<M>(&options, way, clock)?;
     let ended = run_to_end(options.program, &mut endpoint, &options.parameters, out);
     // A report that is full says so.
@@ -224,26 +246,69 @@ fn until<R>(clock: &impl Platform, deadline: Instant, mut ask: impl FnMut() -> O
     }
 }
 
-/// Waits until the other cores of a board have ended, hands over meanwhile what comes by this
-/// core's queue for them, and tells what they have said.
+/// Returns true if the cores of the board share its endpoint.
+pub(crate) fn are_sharing(options: &Options) -> bool {
+    let &Options { program, link, cores, .. } = options;
+    program == Program::Sharing && cores == 1 && link != Link::Cores && options.parameters.sharing > 1
+}
+
+/// Shares the endpoint with other cores, which are started, plays the part of the first, and leaves
+/// the job once all have ended. The outer error has not been told yet, the inner one has.
+pub(crate) fn share<M: Machine>(
+    options: &Options,
+    machine: &mut M,
+    endpoint: BoardEndpoint<BoardNic<M>, M::Clock>,
+) -> Result<Result<(), ProgramFailure>, Trouble> {
+    let (out, cores) = (&mut arch::console(), options.parameters.sharing);
+    let shared = M::shared_endpoint().call_once(|| Shared::new(endpoint));
+    for core in 1..cores {
+        let task = TASKS.get(core as usize).ok_or(Trouble::NoCore(core))?;
+        *task.lock() = Some(CoreTask { options: *options, way: CoreWay::Shared });
+        if !machine.start_core(core) {
+            return Err(Trouble::NoCore(core));
+        }
+    }
+    let clock = M::core_clock(0).ok_or(Trouble::Missing("clock"))?;
+    let mut own = shared.core(clock);
+    let sent = options.parameters.talk().play_core(&mut own, 0);
+    let poll = || {
+        let mut endpoint = own.lock();
+        endpoint.poll(POLL_EVENTS);
+        endpoint.platform().now()
+    };
+    let others = tell_of_others(options, cores, poll, out);
+    let mut endpoint = own.lock();
+    let received = endpoint.counters().messages_received;
+    let told = writeln!(out, "endpoint: {received} messages to {cores} cores")
+        .and_then(|()| wire::tell(endpoint.transport(), out));
+    let played = sent.and_then(|sent| Ok(told.map(|()| Facts::Messages(sent))?));
+    let ended = leave(played, &mut endpoint, &options.parameters);
+    if ended.is_ok() {
+        others?;
+    }
+    Ok(give_verdict(options.program, ended, out))
+}
+
+/// Waits until the other cores of a board have ended, and tells what they have said. Meanwhile it
+/// polls for those for whom something comes by this core's queue or endpoint; the poll tells the
+/// time.
 ///
 /// # Errors
 /// The first of them that was not good, or has not ended.
-pub(crate) fn tell_of_others<N: Nic, P: Platform>(
+pub(crate) fn tell_of_others(
     options: &Options,
-    endpoint: &mut BoardEndpoint<N, P>,
+    cores: u32,
+    mut poll: impl FnMut() -> Instant,
     out: &mut dyn Write,
 ) -> Result<(), Trouble> {
-    let deadline = endpoint.platform().now().after(options.parameters.deadline + PATIENCE);
-    let cores = if options.link == Link::Cores { options.size } else { options.cores };
+    let deadline = poll().after(options.parameters.deadline + PATIENCE);
     let mut failed = None;
     for (core, report) in (1..cores).zip(&REPORTS[1..]) {
         let is_good = loop {
             let is_good = report.lock().is_good;
-            if is_good.is_some() || endpoint.platform().now() >= deadline {
+            if is_good.is_some() || poll() >= deadline {
                 break is_good;
             }
-            endpoint.poll(POLL_EVENTS);
         };
         let report = report.lock();
         let told = |line| writeln!(out, "core {core}: {line}");

@@ -118,6 +118,10 @@ fn play<M: Machine>(machine: &mut M) -> Result<Result<(), ProgramFailure>, Troub
         Link::Cores => cores::join(&options, machine, clock)?,
         Link::Nic => return Err(Trouble::Missing("network card of its own")),
     };
+    #[cfg(not(target_arch = "arm"))]
+    if cores::are_sharing(&options) {
+        return cores::share(&options, machine, endpoint);
+    }
     job::<M>(&options, &mut endpoint)
 }
 
@@ -186,7 +190,12 @@ fn job<M: Machine>(
     let ended = told.map_err(Into::into).and(ended);
     #[cfg(not(target_arch = "arm"))]
     if options.link == Link::Cores || options.cores > 1 {
-        let others = cores::tell_of_others(options, endpoint, out);
+        let cores = if options.link == Link::Cores { options.size } else { options.cores };
+        let poll = || {
+            endpoint.poll(cores::POLL_EVENTS);
+            endpoint.platform().now()
+        };
+        let others = cores::tell_of_others(options, cores, poll, out);
         if ended.is_ok() {
             others?;
         }

@@ -10,10 +10,12 @@
 //! | [`heat`] | the heat equation on strips of a plate, halos by `isend` and `irecv` | 8 requests |
 //! | [`collectives`] | barriers, broadcasts, all-reductions; others up to 16 ranks | 8 requests |
 //! | [`flood`] | all send rank 0 more than it has room for | [`flood::BURST`] + 5 requests |
+//! | [`sharing`] | cores of each rank talk by its endpoint | a request and a pooled block a core |
 //!
 //! The digest of `heat` on any number of ranks is that of one rank. `collectives` runs several
 //! types, lengths and algorithms; the others are gatherv, alltoallw and reduce_scatter. In `flood`
-//! rank 0 reads late.
+//! rank 0 reads late. `sharing` is played by as many cores as there are, each by [`sharing::Talk`];
+//! a rank of one core plays them all in turn.
 //!
 //! [`run`] runs one by name and ends the job: with good-bye, or with an abort that frees the ranks
 //! that wait. Its last line is the verdict, by which a launcher judges a rank that has only a
@@ -33,6 +35,7 @@ pub mod flood;
 pub mod heat;
 mod options;
 pub mod pingpong;
+pub mod sharing;
 
 use core::fmt::{self, Write};
 use core::time::Duration;
@@ -48,6 +51,16 @@ pub struct Parameters {
     pub count: Option<u32>,
     /// The longest that it waits for any one thing.
     pub deadline: Duration,
+    /// Cores of each rank that share its endpoint, in the program that is about them.
+    pub sharing: u32,
+}
+
+impl Parameters {
+    /// The talk of each core in [`Program::Sharing`].
+    #[must_use]
+    pub fn talk(&self) -> sharing::Talk {
+        sharing::Talk { cores: self.sharing, count: self.count.unwrap_or(30), limit: self.deadline }
+    }
 }
 
 /// The reason why a program ended otherwise than it should.
@@ -151,6 +164,18 @@ pub fn run_to_end<T: Transport, P: Platform>(
     out: &mut dyn Write,
 ) -> Result<Facts, ProgramFailure> {
     let played = play(program, ep, parameters, out);
+    leave(played, ep, parameters)
+}
+
+/// Leaves the job once a program has been played, or aborts it.
+///
+/// # Errors
+/// The failure of the program, or why the rank cannot leave.
+pub fn leave<T: Transport, P: Platform>(
+    played: Result<Facts, ProgramFailure>,
+    ep: &mut Endpoint<'_, T, P>,
+    parameters: &Parameters,
+) -> Result<Facts, ProgramFailure> {
     let ended = played.and_then(|facts| Ok((facts, ep.leave(parameters.deadline)?)));
     if ended.is_err() {
         ep.abort(FAILED);
@@ -195,6 +220,7 @@ fn play<T: Transport, P: Platform>(
         Program::Heat => heat::run(ep, limit, count(100))?,
         Program::Collectives => collectives::run(ep, limit, count(10), out)?,
         Program::Flood => Facts::Messages(flood::run(ep, limit, count(20))?),
+        Program::Sharing => Facts::Messages(parameters.talk().play_all(ep)?),
     })
 }
 

@@ -1,6 +1,7 @@
 //! The command line of a rank: `key=value` words, the same for an image and for a process.
 
 use core::fmt;
+use core::num::NonZeroU32;
 use core::time::Duration;
 
 use crate::Parameters;
@@ -48,6 +49,8 @@ named! {
         Collectives = "collectives",
         /// [`flood`](crate::flood)
         Flood = "flood",
+        /// [`sharing`](crate::sharing)
+        Sharing = "sharing",
     }
 }
 
@@ -115,14 +118,14 @@ impl Options {
         framing: Framing::Ethernet,
         job: 1,
         key: None,
-        parameters: Parameters { count: None, deadline: Duration::from_secs(20) },
+        parameters: Parameters { count: None, deadline: Duration::from_secs(20), sharing: 1 },
     };
 
     /// Reads a command line: words of `aldis.rank=`, `aldis.size=`, `aldis.cores=`,
     /// `aldis.program=`, `aldis.link=`, `aldis.framing=`, `aldis.job=` (hexadecimal), `aldis.key=`
-    /// (32 hexadecimal digits), `aldis.deadline_ms=` and `aldis.count=`, in any order. What is not
-    /// named is as in [`DEFAULT`](Self::DEFAULT); of a key that is named twice the last value
-    /// counts.
+    /// (32 hexadecimal digits), `aldis.deadline_ms=`, `aldis.count=` and `aldis.sharing=`, in any
+    /// order. What is not named is as in [`DEFAULT`](Self::DEFAULT); of a key that is named twice
+    /// the last value counts.
     ///
     /// ```
     /// use aldis_programs::{Options, Program};
@@ -180,6 +183,10 @@ impl Options {
                 self.parameters.deadline = Duration::from_millis(number()?.into());
             }
             "aldis.count" => self.parameters.count = Some(number()?),
+            "aldis.sharing" => {
+                let cores: NonZeroU32 = value.parse().map_err(|_| bad(Expected::Positive))?;
+                self.parameters.sharing = cores.get();
+            }
             _ => return Err(OptionError::Key { key }),
         }
         Ok(())
@@ -193,7 +200,7 @@ fn key_of(digits: &str) -> Option<[u8; 16]> {
 }
 
 /// The keys of a command line.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "aldis.rank",
     "aldis.size",
     "aldis.cores",
@@ -204,6 +211,7 @@ const KEYS: [&str; 10] = [
     "aldis.key",
     "aldis.deadline_ms",
     "aldis.count",
+    "aldis.sharing",
 ];
 
 /// The fault of a command line.
@@ -244,6 +252,8 @@ pub enum OptionError<'l> {
 pub enum Expected {
     /// A number that fits 32 bits.
     Number,
+    /// A number above zero that fits 32 bits.
+    Positive,
     /// A hexadecimal number that fits 64 bits.
     Hexadecimal,
     /// Hexadecimal digits of 16 bytes.
@@ -274,6 +284,7 @@ impl fmt::Display for OptionError<'_> {
                 write!(f, "{key} cannot be `{value}`: it is ")?;
                 match expected {
                     Expected::Number => f.write_str("a number below 2^32"),
+                    Expected::Positive => f.write_str("a number from 1 to 2^32 - 1"),
                     Expected::Hexadecimal => f.write_str("a hexadecimal number below 2^64"),
                     Expected::Key => Ok(()),
                     Expected::OneOf(names) => {
@@ -305,7 +316,7 @@ mod tests {
     #[test]
     fn every_key_is_read() {
         let line = " aldis.rank=2\taldis.size=4 aldis.cores=2 aldis.program=flood aldis.link=virtio-net aldis.framing=udp \
-                    aldis.job=A1d15 aldis.key=000102030405060708090a0b0c0d0E0F aldis.deadline_ms=1500 aldis.count=7\n";
+                    aldis.job=A1d15 aldis.key=000102030405060708090a0b0c0d0E0F aldis.deadline_ms=1500 aldis.count=7 aldis.sharing=3\n";
         let expected = Options {
             rank: 2,
             size: 4,
@@ -315,7 +326,7 @@ mod tests {
             framing: Framing::Udp,
             job: 0xA1D15,
             key: Some(core::array::from_fn(|at| at as u8)),
-            parameters: Parameters { count: Some(7), deadline: Duration::from_millis(1500) },
+            parameters: Parameters { count: Some(7), deadline: Duration::from_millis(1500), sharing: 3 },
         };
         assert_eq!(Options::parse(line), Ok(expected));
         assert_eq!(Options::parse(""), Ok(Options::DEFAULT));
@@ -339,6 +350,7 @@ mod tests {
         for (line, told) in [
             ("rank=1", "no option is called `rank`; known: aldis.rank, aldis.size"),
             ("aldis.rank=-1", "aldis.rank cannot be `-1`: it is a number below 2^32"),
+            ("aldis.sharing=0", "aldis.sharing cannot be `0`: it is a number from 1"),
             ("aldis.rank", "aldis.rank cannot be ``: it is a number"),
             ("aldis.job=xyz", "aldis.job cannot be `xyz`: it is a hexadecimal number"),
             ("aldis.key=0123", "aldis.key is not 32 hexadecimal digits"),

@@ -21,6 +21,7 @@ use aldis_drivers::virtio::VirtioSlots;
 use aldis_hal::mmio::Mmio;
 
 use super::{BUSES, Machine, Pci};
+use crate::cores::SharedPlace;
 use crate::dtb::DeviceTree;
 use crate::mapped::register;
 use crate::serial_card::{Bytes, serial_card};
@@ -230,6 +231,11 @@ impl Machine for Virt {
 
     fn core_clock(_core: u32) -> Option<GenericTimer> {
         clock_of(&[])
+    }
+
+    fn shared_endpoint() -> &'static SharedPlace<Self> {
+        static SHARED: SharedPlace<Virt> = SharedPlace::<Virt>::new();
+        &SHARED
     }
 
     /// The board has one line; another is a PCI card.

@@ -7,6 +7,9 @@ use aldis_drivers::virtio::VirtioSlots;
 use aldis_hal::Platform;
 use embedded_io::{Read, ReadReady, WriteReady};
 
+#[cfg(not(target_arch = "arm"))]
+use crate::cores::SharedPlace;
+
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
 #[cfg(target_arch = "arm")]
@@ -30,7 +33,7 @@ use self::x86_64 as board;
 ///
 /// Besides, its module has two functions that work at any time, also in a panic: `console()` gives
 /// where text goes, and `exit(success)` ends the emulator, or halts.
-pub(crate) trait Machine {
+pub(crate) trait Machine: Sized + 'static {
     /// Time, and what to do while idle.
     type Clock: Platform;
 
@@ -51,9 +54,14 @@ pub(crate) trait Machine {
     #[cfg(not(target_arch = "arm"))]
     fn start_core(&mut self, core: u32) -> bool;
 
-    /// The clock of another core, made on it, once the first core has its own.
+    /// The clock of another core, made on it, once the first core has its own; or another clock of
+    /// the first, which rests by one of them at a time.
     #[cfg(not(target_arch = "arm"))]
     fn core_clock(core: u32) -> Option<Self::Clock>;
+
+    /// The place of the endpoint that all cores share, where they do.
+    #[cfg(not(target_arch = "arm"))]
+    fn shared_endpoint() -> &'static SharedPlace<Self>;
 
     /// The serial line that joins it to other ranks, besides the console's.
     fn serial(&mut self) -> Option<Self::Serial>;

@@ -18,6 +18,7 @@ use aldis_drivers::virtio::VirtioSlots;
 use heapless::String;
 
 use super::{BUSES, Machine, Pci};
+use crate::cores::SharedPlace;
 use crate::dtb::DeviceTree;
 use crate::mapped::register;
 use crate::serial_card::{Bytes, serial_card};
@@ -191,8 +192,13 @@ impl Machine for Virt {
         let hz = u64::from(RATE.load(Ordering::Relaxed));
         let timer = Timer::new(hz, seed_of(&[]))?;
         // SAFETY: the image runs in machine mode with interrupts off, and no other code uses this
-        // hart's timer.
+        // hart's timer at the same time.
         Some(unsafe { timer.with_alarm(register(COMPARISON + 8 * core as usize), hz) })
+    }
+
+    fn shared_endpoint() -> &'static SharedPlace<Self> {
+        static SHARED: SharedPlace<Virt> = SharedPlace::<Virt>::new();
+        &SHARED
     }
 
     /// The board has one line; another is a PCI card.

@@ -24,6 +24,7 @@ use aldis_hal::Platform;
 use spin::mutex::SpinMutex;
 
 use super::{Machine, Pci};
+use crate::cores::SharedPlace;
 use crate::mapped::register;
 use crate::uart::{Registers, Uart};
 
@@ -390,6 +391,11 @@ impl Machine for Pc {
 
     fn core_clock(_core: u32) -> Option<Tsc> {
         CLOCK.lock().clone().map(napping)
+    }
+
+    fn shared_endpoint() -> &'static SharedPlace<Self> {
+        static SHARED: SharedPlace<Pc> = SharedPlace::<Pc>::new();
+        &SHARED
     }
 
     fn serial(&mut self) -> Option<Uart<Ports>> {

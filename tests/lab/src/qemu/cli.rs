@@ -70,11 +70,13 @@ Examples:
       one board, each of whose four cores is a rank
   cargo xtask qemu run --arch x86_64 --ranks 4 --cores 2 --link e1000e --framing udp --program heat
       two boards of two cores, each of which is a rank on a queue of its own of the board's card
+  cargo xtask qemu run --arch aarch64 --program sharing --sharing 3
+      two boards, each of whose three cores send and receive by its one endpoint
   cargo xtask qemu run --arch cortex-m --link serial --program pingpong --count 10
       two microcontrollers on a serial line
 
 Programs: pingpong, heat (halo exchange; digest of the field), collectives (barrier, bcast, allreduce, gatherv,
-alltoallw, reduce_scatter), flood.
+alltoallw, reduce_scatter), flood, sharing (cores of each board by its one endpoint).
 Emulators: apt-get install qemu-system-x86 qemu-system-arm qemu-system-misc";
 
 /// Runs one job on Linux processes and on firmware of several architectures.
@@ -194,12 +196,15 @@ pub(crate) struct Options {
     /// Key of 32 hexadecimal digits by which frames are authenticated; what lacks it is refused
     #[arg(long, value_name = "KEY")]
     pub(super) key: Option<String>,
-    /// Program that the ranks run: pingpong, heat, collectives or flood
+    /// Program that the ranks run: pingpong, heat, collectives, flood or sharing
     #[arg(long, default_value = "pingpong")]
     pub(super) program: String,
     /// Number of rounds; the program's own number if left out
     #[arg(long)]
     pub(super) count: Option<u32>,
+    /// Cores of each board that are one rank and share its endpoint, in the program sharing
+    #[arg(long, value_name = "CORES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4))]
+    pub(super) sharing: u32,
     #[command(flatten)]
     pub(super) wire: FramePercentages,
     /// Write what the members were given to a file for `tshark -r`
@@ -270,6 +275,7 @@ impl Options {
             key: self.key.clone(),
             program: self.program.clone(),
             count: self.count,
+            sharing: self.sharing,
             wire: Wire { faults: self.wire.clone(), pcap: self.pcap.clone() },
             deadline: Duration::from_secs(self.deadline),
             quiet: self.json,

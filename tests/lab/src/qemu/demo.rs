@@ -65,6 +65,7 @@ fn job(program: &str, wire: Wire) -> Job {
         key: None,
         program: program.into(),
         count: None,
+        sharing: 1,
         wire,
         deadline: Duration::from_secs(120),
         quiet: false,

@@ -47,6 +47,8 @@ pub(super) struct Job {
     pub(super) key: Option<String>,
     pub(super) program: String,
     pub(super) count: Option<u32>,
+    /// The cores of each machine that are one rank, in the program that is about them.
+    pub(super) sharing: u32,
     pub(super) wire: Wire,
     pub(super) deadline: Duration,
     /// True if what the ranks say goes to standard error.
@@ -127,6 +129,7 @@ impl Job {
                 rank: member,
                 link: self.link,
                 cores: self.cores,
+                sharing: self.sharing as usize,
                 words: &words,
                 program,
             };
@@ -180,6 +183,9 @@ impl Job {
         }
         if self.cores > 1 && self.link != EmulatorLink::Cores {
             words.push_str(&format!(" aldis.cores={}", self.cores));
+        }
+        if self.sharing > 1 {
+            words.push_str(&format!(" aldis.sharing={}", self.sharing));
         }
         if let Some(count) = self.count {
             words.push_str(&format!(" aldis.count={count}"));

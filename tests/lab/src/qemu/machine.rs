@@ -155,6 +155,8 @@ pub(super) struct RankPlace<'a> {
     pub(super) link: EmulatorLink,
     /// The cores of the machine that are ranks, of which `rank` counts the machines.
     pub(super) cores: usize,
+    /// The cores of the machine that are one rank.
+    pub(super) sharing: usize,
     /// The rank's own command line.
     pub(super) words: &'a str,
     /// The program that it runs: an image, or the host's program.
@@ -183,7 +185,7 @@ pub(super) fn command(arch: Arch, place: &RankPlace<'_>) -> Command {
         return host;
     };
     let mut qemu = self::emulator(emulator);
-    board(&mut qemu, arch, place.cores);
+    board(&mut qemu, arch, place.cores.max(place.sharing));
     qemu.arg("-kernel").arg(place.program);
     match arch {
         // The machine has no kernel command line: semihosting carries the words, each as an
@@ -304,8 +306,15 @@ mod tests {
     fn line(arch: Arch, link: EmulatorLink) -> String {
         let words = "aldis.rank=1 aldis.size=2";
         let cores = if link == EmulatorLink::Cores { 4 } else { 1 };
-        let place =
-            RankPlace { folder: Path::new("/d"), rank: 1, link, cores, words, program: Path::new("/p") };
+        let place = RankPlace {
+            folder: Path::new("/d"),
+            rank: 1,
+            link,
+            cores,
+            sharing: 1,
+            words,
+            program: Path::new("/p"),
+        };
         shell::spell(&command(arch, &place))
     }
 
@@ -337,7 +346,8 @@ mod tests {
     fn cores_with_a_card_have_queues_of_it() {
         let place = |link, cores| {
             let (words, program) = ("aldis.rank=2", Path::new("/p"));
-            let place = RankPlace { folder: Path::new("/d"), rank: 1, link, cores, words, program };
+            let place =
+                RankPlace { folder: Path::new("/d"), rank: 1, link, cores, sharing: 1, words, program };
             shell::spell(&command(Arch::Aarch64, &place))
         };
         let tap = place(EmulatorLink::VirtioNet, 2);
@@ -348,6 +358,21 @@ mod tests {
         let refuses = |arch: Arch, link| arch.refuses_cores(link).is_some();
         assert!(refuses(Arch::Host, EmulatorLink::E1000e) && refuses(Arch::X86_64, EmulatorLink::Serial));
         assert!(!refuses(Arch::Riscv64, EmulatorLink::VirtioNet));
+    }
+
+    #[test]
+    fn cores_that_share_an_endpoint_are_of_one_machine_with_one_queue() {
+        let place = RankPlace {
+            folder: Path::new("/d"),
+            rank: 1,
+            link: EmulatorLink::VirtioNet,
+            cores: 1,
+            sharing: 3,
+            words: "aldis.rank=1",
+            program: Path::new("/p"),
+        };
+        let line = shell::spell(&command(Arch::Riscv64, &place));
+        assert!(line.contains("-smp 3,maxcpus=3") && line.contains("port1.sock"), "{line}");
     }
 
     #[test]
