@@ -34,7 +34,6 @@ use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 
-use aldis_hal::platform::WHOLE_POLLS_FROM;
 use aldis_hal::{Cause, Handle, Instant, Operation, Platform, Transport};
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -88,8 +87,7 @@ impl<E> Shared<E> {
         let mut idle = 0_u32;
         while !turn.has_come() {
             platform.relax(idle);
-            // Nothing has been polled meanwhile, so that no bell may be slept for.
-            idle = WHOLE_POLLS_FROM.saturating_sub(1).min(idle.saturating_add(1));
+            idle = LINE_IDLE_MAX.min(idle.saturating_add(1));
         }
         loop {
             // Those who have not waited in line may have it for a moment.
@@ -100,6 +98,10 @@ impl<E> Shared<E> {
         }
     }
 }
+
+/// The most idle polls that a platform is told of in line. It may yield then, but is not to nap or
+/// to sleep yet: nobody wakes who is next, and those behind it would wait for that too.
+const LINE_IDLE_MAX: u32 = 31;
 
 /// The line in which cores wait for a lock: that of a ticket lock (Reed and Kanodia 1979). It says
 /// whose turn it is; that the endpoint is used by one core at a time is the lock's own.
@@ -234,7 +236,8 @@ impl<'s, T: Transport, P: Platform + Clone> Shared<Endpoint<'s, T, P>> {
     }
 
     /// The calls with a deadline: each must be done before `limit` from its start, or it fails with
-    /// [`Cause::TimedOut`].
+    /// [`Cause::TimedOut`], as soon as it has its turn. Waits for the endpoint, so not to be called
+    /// by who [holds](Self::lock) it.
     pub fn within(&self, limit: Duration) -> SharedCore<'_, 's, T, P, P> {
         SharedCore { limit: Some(limit), ..self.forever() }
     }
@@ -266,6 +269,9 @@ impl<T, P> Drop for Guard<'_, '_, T, P> {
 
 impl<'e, 's, T: Transport, P: Platform, Q: Platform> SharedCore<'e, 's, T, P, Q> {
     /// Waits for this core's turn with the endpoint, which no other core has until it is dropped.
+    ///
+    /// A blocking call of the endpoint, a collective among them, rests by the endpoint's platform
+    /// and not by this core's: where that naps by a timer of one core, make such calls there.
     pub fn lock(&mut self) -> SharedTurn<'_, Endpoint<'s, T, P>> {
         self.shared.take_turn(&mut self.platform)
     }
@@ -338,6 +344,9 @@ impl<'e, 's, T: Transport, P: Platform, Q: Platform> SharedCore<'e, 's, T, P, Q>
     /// can do with the endpoint what it likes.
     fn run(&mut self, mut operation: impl Operate<'s, T, P>) -> Result<Status, Error> {
         let Self { shared, platform, limit } = self;
+        // Time in line counts.
+        let start = if limit.is_some() { platform.now() } else { Instant(0) };
+        let deadline = limit.map_or(Instant::NEVER, |limit| start.after(limit));
         let mut endpoint = shared.take_turn(platform);
         let begun = operation.start(&mut endpoint)?;
         drop(endpoint);
@@ -346,8 +355,6 @@ impl<'e, 's, T: Transport, P: Platform, Q: Platform> SharedCore<'e, 's, T, P, Q>
             Begun::UnderWay(handle) => handle,
         };
         let guard = Guard { shared, handle };
-        let start = platform.now();
-        let deadline = limit.map_or(Instant::NEVER, |limit| start.after(limit));
         let mut idle = 0u32;
         loop {
             let mut endpoint = guard.shared.take_turn(platform);
@@ -432,6 +439,48 @@ mod tests {
             drop(first);
         });
         assert_eq!(shared.into_inner(), [1, 2, 3]);
+    }
+
+    /// A platform that keeps what it was told, and says how often.
+    struct Told<'t> {
+        most: u32,
+        times: &'t AtomicU32,
+    }
+
+    impl Platform for Told<'_> {
+        fn now(&self) -> Instant {
+            Instant(0)
+        }
+
+        fn relax(&mut self, idle: u32) {
+            self.most = self.most.max(idle);
+            self.times.fetch_add(1, Ordering::Relaxed);
+            thread::yield_now();
+        }
+
+        fn entropy(&mut self) -> u64 {
+            0
+        }
+    }
+
+    /// Clocks of boards nap from 256 idle polls on, others sleep from 64 on.
+    #[test]
+    fn a_core_in_line_is_not_told_to_sleep() {
+        let (shared, times) = (Shared::new(()), AtomicU32::new(0));
+        let first = shared.take_turn(&mut Yielding { panics: false });
+        let most = thread::scope(|scope| {
+            let waits = scope.spawn(|| {
+                let mut told = Told { most: 0, times: &times };
+                drop(shared.take_turn(&mut told));
+                told.most
+            });
+            while times.load(Ordering::Relaxed) < 1000 {
+                thread::yield_now();
+            }
+            drop(first);
+            waits.join().unwrap()
+        });
+        assert_eq!(most, LINE_IDLE_MAX);
     }
 
     #[test]

@@ -332,8 +332,23 @@ fn alltoall(given: Option<RankBlocks>, taken: RankBlocks, comm: Handle) -> Resul
     let (from, to) = (given.list(&mut call), taken.list(&mut call));
     let input = given_of(&mut call, given, is_copied)?;
     let bytes = taken_of(&mut call, taken, |_| true)?;
-    call.what = ByteOperation::Alltoall(input, from, bytes, to);
+    let is_even = from.is_even() && to.is_even();
+    let scratch = if is_even { alltoall_scratch_bytes(call.comm.size(), bytes.len()) } else { 0 };
+    let scratch = call.own(scratch)?;
+    call.what = ByteOperation::Alltoall(input, from, bytes, to, scratch);
     Ok(call)
+}
+
+/// Ranks of an exchange from which on messages may be shared by blocks, and the most bytes of
+/// scratch for that.
+const SHARING_RANKS_MIN: u32 = 8;
+const SHARING_BYTES_MAX: usize = 64 << 10;
+
+/// Returns the bytes of scratch for an exchange of so many bytes in blocks of one length: of few
+/// ranks, or for long blocks, none, as each block is then a message. All ranks come to the same.
+fn alltoall_scratch_bytes(ranks: u32, bytes: usize) -> usize {
+    let scratch = bytes.saturating_mul(2);
+    if ranks >= SHARING_RANKS_MIN && scratch <= SHARING_BYTES_MAX { scratch } else { 0 }
 }
 
 /// Returns what is given of an exchange in one piece, as it stands or as a copy.

@@ -24,6 +24,7 @@ const PROGRAMS: &[(&str, &[u32], &[&str])] = &[
     ("blocks", &[1, 2], &["shm"]),
     ("collectives", &[1, 2, 3, 4], &["shm", "tcp"]),
     ("listed", &[1, 2, 3, 4], &["shm", "tcp"]),
+    ("exchanges", &[2, 8, 11], &["shm", "tcp"]),
     ("buffers", &[1, 2], &["shm", "tcp"]),
     ("types", &[1, 2], &["shm"]),
     ("aliased", &[1, 2, 3], &["shm", "tcp"]),

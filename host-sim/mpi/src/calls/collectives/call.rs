@@ -43,7 +43,7 @@ impl BlockList {
     /// Blocks of one length.
     pub(super) const EVEN: Self = Self { start: core::ptr::dangling(), len: 0 };
 
-    const fn is_even(self) -> bool {
+    pub(super) const fn is_even(self) -> bool {
         self.len == 0
     }
 
@@ -67,7 +67,8 @@ pub(super) enum ByteOperation {
     Gather(Region, BlockList, Rank),
     Scatter(Region, BlockList, Rank),
     Allgather(Region, BlockList),
-    Alltoall(Region, BlockList, Region, BlockList),
+    /// The input, its blocks, the data, their blocks, and scratch.
+    Alltoall(Region, BlockList, Region, BlockList, Region),
     NeighborAllgather(Rc<CommTopology>, Region, Region, BlockList),
     NeighborAlltoall(Rc<CommTopology>, Region, BlockList, Region, BlockList),
     /// Over two groups: made when it is started.
@@ -95,7 +96,7 @@ impl ByteOperation {
     /// The data that is given and that which comes share memory.
     fn check(&self) -> Result<(), CallFault> {
         match self {
-            Self::Alltoall(input, _, data, _)
+            Self::Alltoall(input, _, data, ..)
             | Self::NeighborAllgather(_, input, data, _)
             | Self::NeighborAlltoall(_, input, _, data, _)
                 if input.overlaps(*data) =>
@@ -149,10 +150,12 @@ impl ByteOperation {
                     true => allgather(data.bytes()),
                     false => allgatherv(data.bytes(), blocks.list()),
                 },
-                Self::Alltoall(input, given, data, blocks) => match given.is_even() && blocks.is_even() {
-                    true => alltoall(input.shown(), data.bytes(), &mut []),
-                    false => alltoallv(input.shown(), given.list(), data.bytes(), blocks.list()),
-                },
+                Self::Alltoall(input, given, data, blocks, scratch) => {
+                    match given.is_even() && blocks.is_even() {
+                        true => alltoall(input.shown(), data.bytes(), scratch.bytes()),
+                        false => alltoallv(input.shown(), given.list(), data.bytes(), blocks.list()),
+                    }
+                }
                 Self::ReduceScatter(kernel, [input, data, scratch], blocks) => {
                     let (input, data, scratch) = (input.shown(), data.bytes(), scratch.bytes());
                     match blocks.is_even() {

@@ -12,14 +12,15 @@ use aldis_coll::layout::Block;
 use aldis_coll::{BlockCall, NeighborCall};
 use aldis_kernel::{Comm, Rank};
 
-use super::Given;
 use super::call::{ByteCall, CallComm, CallForm};
+use super::{Given, alltoall_scratch_bytes};
 use crate::abi::{Handle, MPI_ERR_ROOT};
 use crate::fault::CallFault;
 use crate::ffi::{Address, Array, Region};
 use crate::objects::communicators::{self, rank_in};
 use crate::objects::datatypes::piece_memory;
 use crate::process::engine;
+use crate::process::spare::Spare;
 
 /// Returns true if a call on this communicator is of one group, and can be carried out at once in
 /// this form.
@@ -578,6 +579,23 @@ pub(super) unsafe fn try_alltoall(
     }
     // SAFETY: the program leaves both alone until the call is over, and they are apart.
     let (given, taken) = unsafe { (given.shown(), taken.bytes()) };
-    // SAFETY: as above.
-    unsafe { run(form, || aldis_coll::alltoall(given, taken, &mut []), CallComm { handle, comm }) }
+    let on = CallComm { handle, comm };
+    match (alltoall_scratch_bytes(ranks, taken.len()), form) {
+        // SAFETY: as above.
+        (0, _) => return unsafe { run(form, || aldis_coll::alltoall(given, taken, &mut []), on) },
+        (len, CallForm::Blocking) => {
+            let mut scratch = Spare::new(len)?;
+            let call = aldis_coll::alltoall(given, taken, scratch.bytes());
+            engine::with(|engine| Ok(call.run(engine.endpoint(), comm)?))?;
+        }
+        (len, CallForm::Nonblocking(request)) => {
+            let mut scratch = Spare::new(len)?;
+            // SAFETY: as above; the scratch is kept with it.
+            unsafe {
+                let call = aldis_coll::alltoall(given, taken, scratch.region().bytes());
+                ByteCall::Blocks(call).start(on, [scratch, Spare::default()], request)?;
+            }
+        }
+    }
+    Ok(true)
 }
