@@ -216,10 +216,9 @@ impl TcpEngine {
     /// side ended now, the peer would take that for a death. No peer is waited for longer than a
     /// handshake may take.
     pub(super) fn awaits_confirmation(&self) -> bool {
-        let is_chosen = |connection: &&Connection| matches!(&connection.stage, ConnectionStage::Greeting(handshake) if handshake.is_chosen());
         let mut chosen =
-            self.greetings.iter().filter_map(|slot| self.connections.peek(*slot).filter(is_chosen));
-        chosen.any(|connection| now() < connection.greeted_by)
+            self.greetings.iter().filter(|slot| self.handshake(**slot).is_some_and(Handshake::is_chosen));
+        chosen.any(|slot| self.connections.peek(*slot).is_some_and(|one| now() < one.greeted_by))
     }
 
     /// Takes a handshake further, with what has come; one event if anything has.

@@ -12,7 +12,7 @@ use aldis_coll::layout::Block;
 use aldis_coll::{BlockCall, NeighborCall};
 use aldis_kernel::{Comm, Rank};
 
-use super::call::{ByteCall, CallComm, CallForm};
+use super::call::{BlockingCall, ByteCall, CallComm, CallForm};
 use super::{Given, alltoall_scratch_bytes};
 use crate::abi::{Handle, MPI_ERR_ROOT};
 use crate::fault::CallFault;
@@ -580,22 +580,20 @@ pub(super) unsafe fn try_alltoall(
     // SAFETY: the program leaves both alone until the call is over, and they are apart.
     let (given, taken) = unsafe { (given.shown(), taken.bytes()) };
     let on = CallComm { handle, comm };
-    match (alltoall_scratch_bytes(ranks, taken.len()), form) {
+    let scratch_bytes = alltoall_scratch_bytes(ranks, taken.len());
+    if scratch_bytes == 0 {
         // SAFETY: as above.
-        (0, _) => return unsafe { run(form, || aldis_coll::alltoall(given, taken, &mut []), on) },
-        (len, CallForm::Blocking) => {
-            let mut scratch = Spare::new(len)?;
-            let call = aldis_coll::alltoall(given, taken, scratch.bytes());
-            engine::with(|engine| Ok(call.run(engine.endpoint(), comm)?))?;
-        }
-        (len, CallForm::Nonblocking(request)) => {
-            let mut scratch = Spare::new(len)?;
-            // SAFETY: as above; the scratch is kept with it.
-            unsafe {
-                let call = aldis_coll::alltoall(given, taken, scratch.region().bytes());
-                ByteCall::Blocks(call).start(on, [scratch, Spare::default()], request)?;
-            }
-        }
+        return unsafe { run(form, || aldis_coll::alltoall(given, taken, &mut []), on) };
+    }
+    let mut scratch = Spare::new(scratch_bytes)?;
+    // SAFETY: it is there until the call is over: here, or with its request.
+    let call = unsafe { aldis_coll::alltoall(given, taken, scratch.region().bytes()) };
+    match form {
+        CallForm::Blocking => engine::with(|engine| call.run_on(engine.endpoint(), comm))?,
+        // SAFETY: as above; the scratch is kept with it.
+        CallForm::Nonblocking(request) => unsafe {
+            ByteCall::Blocks(call).start(on, [scratch, Spare::default()], request)?;
+        },
     }
     Ok(true)
 }

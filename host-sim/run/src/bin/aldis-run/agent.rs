@@ -128,10 +128,9 @@ impl Agent {
     /// Starts the ranks of an order. No other message is sent or read meanwhile, which those on
     /// either side are told.
     fn start(&mut self, order: &NodeOrder) -> Result<(), LinkError> {
-        let left = Duration::from_millis(order.join_ms.into());
-        self.tell(heartbeat::start_announced(left, FromNode::Busy))?;
-        let down = heartbeat::start_announced(left, ToNode::Busy);
-        self.branches.iter_mut().for_each(|branch| branch.say(&down));
+        let ms = heartbeat::start_ms(Duration::from_millis(order.join_ms.into()));
+        self.tell(FromNode::Busy(ms))?;
+        self.branches.iter_mut().for_each(|branch| branch.say(&ToNode::Busy(ms)));
         match Node::start(order) {
             Ok(node) => self.node = Some(node),
             Err(refusal) => self.tell(FromNode::Refused(refusal))?,

@@ -18,10 +18,10 @@ const BEATS: u32 = 4;
 /// the ranks to join, which those of a program that is none of MPI need not.
 const START_LEAST: Duration = Duration::from_secs(60);
 
-/// The announcement, as a message to the other side, of a start that may take what is left for the
-/// ranks to join.
-pub(crate) fn start_announced<M>(left: Duration, busy: impl FnOnce(u32) -> M) -> M {
-    busy(u32::try_from(left.max(START_LEAST).as_millis()).unwrap_or(u32::MAX))
+/// Returns the time that a start of ranks is announced to take, which have so much left to join,
+/// ms.
+pub(crate) fn start_ms(left: Duration) -> u32 {
+    u32::try_from(left.max(START_LEAST).as_millis()).unwrap_or(u32::MAX)
 }
 
 /// The state of the watch of one side.
@@ -31,7 +31,7 @@ pub(crate) struct Heartbeat {
     interval: Option<Duration>,
     /// The silence after which the other side counts as hung.
     limit: Duration,
-    /// The same now: more while the other side has announced that it is busy.
+    /// The limit that holds now: longer while the other side has announced that it is busy.
     patience: Duration,
     /// The time at which something came.
     heard: Instant,

@@ -13,7 +13,7 @@ use crate::remote::{self, AgentCommands};
 /// Returns the way in which agents are started.
 pub(crate) fn ways(options: &Options) -> Result<AgentCommands, String> {
     let agent = options.agent.clone().map_or_else(remote::own_program, Ok)?;
-    let silence_ms = u32::try_from(options.host_timeout.as_micros().div_ceil(1000)).unwrap_or(u32::MAX);
+    let silence_ms = u32::try_from(options.host_timeout.as_millis()).unwrap_or(u32::MAX);
     let (shell, farewell_ms) = (options.ssh.clone(), remote::FAREWELL_MS);
     Ok(AgentCommands { shell, agent, farewell_ms, silence_ms })
 }

@@ -192,7 +192,7 @@ impl<'a> Supervisor<'a> {
             shares.iter().enumerate().partition(|(_, share)| share.place == HostPlace::Here);
         for (place, share) in there.into_iter().chain(here) {
             if share.place == HostPlace::Here {
-                self.hosts.say_all(&heartbeat::start_announced(left, ToNode::Busy));
+                self.hosts.say_all(&ToNode::Busy(heartbeat::start_ms(left)));
             }
             let order = NodeOrder { per_node, ..orders::order(self.options, job, share, left) };
             let order = self.hosts.get_mut(place).and_then(|host| host.start(order));
