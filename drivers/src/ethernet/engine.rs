@@ -18,6 +18,11 @@ use super::{Config, EthernetCounters};
 /// budget was used up: what waits may be the very answer.
 const POLLS_UNDRAINED_MAX: u32 = 64;
 
+/// Acknowledgements wait for a message of a caller that has posted since the poll before, or was
+/// just told that the peer is ready, and go with it: otherwise a stream in both directions has a
+/// frame in eight for them alone. Small images do without.
+pub(super) const ACKS_WAIT: bool = cfg!(target_pointer_width = "64");
+
 /// The transport without its device.
 pub(super) struct EthernetEngine<'m> {
     pub(super) me: PeerId,
@@ -36,7 +41,7 @@ pub(super) struct EthernetEngine<'m> {
     /// Links with something to tell the sink.
     news: LinkQueue,
     /// Links that were posted to since the last poll: posts do not know the time.
-    posted: LinkQueue,
+    pub(super) posted: LinkQueue,
     /// The reason why peers without a link were lost, while that is reported to the sink.
     pub(super) untold: Option<Cause>,
     /// The row that is looked at next for one of them.
@@ -45,6 +50,8 @@ pub(super) struct EthernetEngine<'m> {
     /// The time of the last poll.
     pub(super) now: Instant,
     undrained: u32,
+    /// The messages that were posted since they were to leave together, if they are to.
+    pub(super) corked: Option<u32>,
     pub(super) counters: EthernetCounters,
 }
 
@@ -83,6 +90,7 @@ impl<'m> EthernetEngine<'m> {
             timers: Timers::new(),
             now: Instant(0),
             undrained: 0,
+            corked: None,
             counters: EthernetCounters::default(),
         })
     }
@@ -211,6 +219,7 @@ impl<'m> EthernetEngine<'m> {
         let Some(link) = self.links.get_mut(index) else { return };
         if link.link.queue(&self.link, self.now).is_some() {
             (link.used, link.served) = (true, true);
+            (link.posts, link.awaits_post) = (ACKS_WAIT, false);
             self.counters.messages_sent += 1;
             self.due.push(self.links, index as u32);
             self.posted.push(self.links, index as u32);
@@ -225,6 +234,11 @@ impl<'m> EthernetEngine<'m> {
         while let Some(index) = self.posted.pop(self.links) {
             let Some(link) = self.links.get_mut(index as usize) else { return };
             link.link.retime(&self.link, then, now);
+            if ACKS_WAIT {
+                link.awaits_post = core::mem::take(&mut link.posts);
+                self.due.push(self.links, index);
+            }
+            let Some(link) = self.links.get_mut(index as usize) else { return };
             if core::mem::take(&mut link.asked)
                 && !link.link.is_open()
                 && link.connect.connect(&self.setup, now)
@@ -295,6 +309,7 @@ impl<'m> EthernetEngine<'m> {
         let is_ready = entry.waiting && told < budget && !link.closing;
         if is_ready && link.link.vacancy(&self.link, self.now).is_ok() {
             (entry.waiting, link.served) = (false, true);
+            link.awaits_post = ACKS_WAIT;
             sink.ready(peer);
             return told + 1;
         }

@@ -148,15 +148,19 @@ impl Transport for Network {
 impl Extras for Network {
     #[inline]
     fn cork(&mut self) {
-        if let Self::Tcp(tcp) = self {
-            tcp.cork();
+        match self {
+            Self::Vacant => {}
+            Self::Tcp(tcp) => tcp.cork(),
+            Self::Ethernet(wired) => wired.ethernet_mut().cork(),
         }
     }
 
     #[inline]
     fn uncork(&mut self, more: bool) {
-        if let Self::Tcp(tcp) = self {
-            tcp.uncork(more);
+        match self {
+            Self::Vacant => {}
+            Self::Tcp(tcp) => tcp.uncork(more),
+            Self::Ethernet(wired) => wired.ethernet_mut().uncork(more),
         }
     }
 

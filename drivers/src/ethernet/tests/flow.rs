@@ -3,7 +3,7 @@
 use std::vec;
 
 use aldis_hal::transport::Quiesce;
-use aldis_hal::{Again, Caps, Features};
+use aldis_hal::{Again, Caps, Extras, Features};
 use aldis_kit::hub::{DESCRIPTORS, LATENCY_NS};
 
 use super::super::MTU_OVERHEAD_BYTES;
@@ -49,6 +49,71 @@ fn a_post_goes_out_at_once() {
     assert_eq!(net.nodes[0].reserve(1, b"now"), Post::Done);
     let frames = net.hub.waiting(station(1));
     assert!(frames.len() == 1 && frames[0].windows(3).any(|bytes| bytes == b"now"));
+}
+
+#[test]
+fn messages_of_a_poll_leave_together() {
+    let mut net = Net::pair();
+    net.nodes[0].ethernet.cork();
+    for number in 0..3 {
+        assert_eq!(net.nodes[0].short(1, &[number]), Post::Done);
+    }
+    assert!(net.hub.waiting(station(1)).is_empty());
+    net.nodes[0].ethernet.uncork(false);
+    assert_eq!(net.hub.waiting(station(1)).len(), 3);
+    assert_eq!(net.nodes[0].short(1, b"alone"), Post::Done);
+    assert_eq!(net.hub.waiting(station(1)).len(), 4);
+    net.settle();
+    assert_eq!(net.nodes[1].take().arrived.len(), 4);
+}
+
+#[test]
+fn acknowledgements_of_a_stream_in_both_directions_go_with_its_messages() {
+    const ROUNDS: u64 = 50;
+    const MESSAGES: u64 = WINDOW as u64 / 2;
+    let mut net = Net::pair();
+    let sent = |net: &Net| [0, 1].map(|rank: usize| net.nodes[rank].ethernet.counters().frames_sent);
+    let before = sent(&net);
+    for _ in 0..ROUNDS {
+        for (rank, peer) in [(0, 1), (1, 0)] {
+            for _ in 0..MESSAGES {
+                assert_eq!(net.nodes[rank].short(peer, b"both ways"), Post::Done);
+            }
+        }
+        net.hub.advance(2 * LATENCY_NS);
+        net.poll(0, 16);
+        net.poll(1, 16);
+    }
+    assert_eq!(sent(&net), before.map(|before| before + ROUNDS * MESSAGES));
+    net.settle();
+    assert!(net.nodes.iter().all(|node| node.ethernet.counters().retransmitted == 0));
+}
+
+#[test]
+fn an_acknowledgement_waits_for_a_message_until_the_next_poll() {
+    let mut net = Net::pair();
+    for _ in 0..WINDOW / 2 {
+        assert_eq!(net.nodes[0].short(1, b"there"), Post::Done);
+    }
+    assert_eq!(net.nodes[1].short(0, b"back"), Post::Done);
+    net.hub.advance(2 * LATENCY_NS);
+    net.poll(0, 16);
+    let sent = |net: &Net| net.nodes[1].ethernet.counters().frames_sent;
+    let before = sent(&net);
+    net.poll(1, 16);
+    assert_eq!(sent(&net), before, "another message may be on its way");
+    assert_eq!(net.nodes[1].ethernet.poll_at(), net.hub.now());
+    net.poll(1, 16);
+    assert_eq!(sent(&net), before + 1);
+    net.settle();
+    // Of a rank that has posted nothing it does not wait.
+    for _ in 0..WINDOW / 2 {
+        assert_eq!(net.nodes[0].short(1, b"there"), Post::Done);
+    }
+    net.hub.advance(2 * LATENCY_NS);
+    let before = sent(&net);
+    net.poll(1, 16);
+    assert_eq!(sent(&net), before + 1);
 }
 
 #[test]
