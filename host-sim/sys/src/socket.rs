@@ -1,5 +1,9 @@
 //! Sockets. What is read from and written to a stream here never raises `SIGPIPE`.
 
+mod files;
+
+pub use files::{ReceivedMessage, recvmsg_with_files};
+
 use core::net::SocketAddr;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net;

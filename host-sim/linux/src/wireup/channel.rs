@@ -1,4 +1,4 @@
-//! UNSAFE: takes ownership of inherited and received descriptors. One end of a wire-up socket.
+//! UNSAFE: takes ownership of inherited descriptors. One end of a wire-up socket.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -9,8 +9,8 @@ use aldis_sys::event::{PollFd, PollFlags, PollTimeout, poll};
 use aldis_sys::file::{FcntlArg, FdFlag, fcntl};
 use aldis_sys::socket::sockopt::SockType as SocketType;
 use aldis_sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, Shutdown, SockFlag, SockType, cmsg_space,
-    getsockopt, recvmsg, sendmsg, shutdown, socketpair,
+    AddressFamily, ControlMessage, MsgFlags, Shutdown, SockFlag, SockType, getsockopt, recvmsg_with_files,
+    sendmsg, shutdown, socketpair,
 };
 use aldis_sys::{Call, CallFailure, Errno, uninterrupted};
 use serde::{Deserialize, Serialize};
@@ -196,7 +196,7 @@ impl Channel {
             answer => answer.map_err(system("recvmsg"))?,
         };
         let cut = MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC;
-        if flags.intersects(cut) {
+        if flags.intersects(cut) || descriptors.len() > DESCRIPTORS_MAX {
             return Err(WireError::TooLong);
         }
         if length == 0 {
@@ -207,22 +207,13 @@ impl Channel {
         Ok(Some(Received { bytes, descriptors }))
     }
 
-    /// Takes a message, if one is there, with its descriptors; its length and flags. Of one whose
-    /// descriptors were cut off, which its flags tell, none is taken.
+    /// Takes a message, if one is there, with its descriptors; its length and flags, which tell
+    /// whether descriptors were cut off.
     fn take(&self, buffer: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> Result<(usize, MsgFlags), Errno> {
         let mut room = [IoSliceMut::new(buffer)];
-        let mut beside = cmsg_space!([RawFd; DESCRIPTORS_MAX]);
-        let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
-        let answer = recvmsg(self.socket.as_raw_fd(), &mut room, Some(&mut beside), flags)?;
-        for message in answer.cmsgs().into_iter().flatten() {
-            if let ControlMessageOwned::ScmRights(numbers) = message {
-                // SAFETY: the kernel has just made these descriptors for this process; nothing else
-                // owns them.
-                let owned = numbers.into_iter().map(|number| unsafe { OwnedFd::from_raw_fd(number) });
-                descriptors.extend(owned);
-            }
-        }
-        Ok((answer.bytes, answer.flags))
+        let answer = recvmsg_with_files(self.socket.as_raw_fd(), &mut room, MsgFlags::MSG_DONTWAIT)?;
+        descriptors.extend(answer.files);
+        Ok((answer.length, answer.flags))
     }
 
     /// Waits for the next message until `deadline`.
@@ -282,6 +273,25 @@ mod tests {
         assert_eq!(received.descriptors.len(), 2);
         let flags = fcntl(&received.descriptors[0], FcntlArg::F_GETFD).unwrap();
         assert_eq!(flags, FdFlag::FD_CLOEXEC.bits(), "not inherited by accident");
+    }
+
+    #[test]
+    fn too_many_descriptors_are_an_error_and_closed() {
+        let (launcher, rank) = Channel::pair().unwrap();
+        // No other test has one.
+        let file = aldis_kit::scratch::ScratchFolder::new("descriptors");
+        let path = file.path().join("one");
+        let one = std::fs::File::create(&path).unwrap();
+        let count = || {
+            let all = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+            all.filter(|entry| std::fs::read_link(entry.path()).is_ok_and(|found| found == path)).count()
+        };
+        let numbers = [one.as_raw_fd(); DESCRIPTORS_MAX + 3];
+        let rights = [ControlMessage::ScmRights(&numbers)];
+        let piece = [IoSlice::new(b"many")];
+        sendmsg(launcher.socket.as_raw_fd(), &piece, &rights, MsgFlags::empty()).unwrap();
+        assert_eq!(rank.receive(soon()).unwrap_err(), WireError::TooLong);
+        assert_eq!(count(), 1);
     }
 
     #[test]

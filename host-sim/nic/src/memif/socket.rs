@@ -1,16 +1,15 @@
-//! This module holds `unsafe` code: it takes ownership of received descriptors. The socket of a
-//! memif: messages, with a descriptor beside them.
+//! The socket of a memif: messages, with a descriptor beside them.
 
 use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use aldis_drivers::memif::CONTROL_BYTES;
 use aldis_sys::file::{metadata, remove_file};
 use aldis_sys::socket::{
-    AddressFamily, Backlog, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr,
-    UnixListener, UnixStream, bind, cmsg_space, connect, listen, recvmsg, sendmsg, socket,
+    AddressFamily, Backlog, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, UnixListener, UnixStream,
+    bind, connect, listen, recvmsg_with_files, sendmsg, socket,
 };
 use aldis_sys::{Call, CallFailure, Errno, errno_of};
 
@@ -26,7 +25,7 @@ pub(super) struct ControlSocket(UnixStream);
 pub(super) struct HeardMessage {
     /// Its bytes, and one more if there were more than a message has.
     pub(super) bytes: Vec<u8>,
-    /// The first descriptor that came with it.
+    /// The first descriptor that came with it; others are closed.
     pub(super) file: Option<OwnedFd>,
 }
 
@@ -80,25 +79,15 @@ impl ControlSocket {
     /// The system's.
     pub(super) fn receive(&self) -> Result<Option<HeardMessage>, Errno> {
         let mut room = [0; CONTROL_BYTES + 1];
-        let mut beside = cmsg_space!([RawFd; 1]);
-        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_CMSG_CLOEXEC;
-        let mut rooms = [IoSliceMut::new(&mut room)];
-        let heard = match recvmsg(self.0.as_raw_fd(), &mut rooms, Some(&mut beside), flags) {
+        let heard =
+            recvmsg_with_files(self.0.as_raw_fd(), &mut [IoSliceMut::new(&mut room)], MsgFlags::MSG_DONTWAIT);
+        let heard = match heard {
             Err(Errno::EAGAIN | Errno::EINTR) => return Ok(None),
             heard => heard?,
         };
-        let mut files = Vec::new();
-        for part in heard.cmsgs()? {
-            if let ControlMessageOwned::ScmRights(numbers) = part {
-                // SAFETY: the system has just made these for this process, and nothing else knows
-                // of them.
-                files.extend(numbers.into_iter().map(|number| unsafe { OwnedFd::from_raw_fd(number) }));
-            }
-        }
-        let bytes = heard.bytes;
         Ok(Some(HeardMessage {
-            bytes: room.get(..bytes).unwrap_or_default().to_vec(),
-            file: files.into_iter().next(),
+            bytes: room.get(..heard.length).unwrap_or_default().to_vec(),
+            file: heard.files.into_iter().next(),
         }))
     }
 }
@@ -157,5 +146,36 @@ impl Drop for ControlListener {
     fn drop(&mut self) {
         // Only a name is left if this fails, and no caller to tell.
         let _ = remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{File, read_dir, read_link};
+    use std::os::unix::net::UnixStream as StdStream;
+
+    use aldis_kit::scratch::ScratchFolder;
+
+    use super::*;
+
+    #[test]
+    fn descriptors_that_nobody_asked_for_are_closed() {
+        let folder = ScratchFolder::new("descriptors");
+        let path = folder.path().join("one");
+        let file = File::create(&path).unwrap();
+        let count = || {
+            let all = read_dir("/proc/self/fd").unwrap().flatten();
+            all.filter(|entry| read_link(entry.path()).is_ok_and(|found| found == path)).count()
+        };
+        let (from, to) = StdStream::pair().unwrap();
+        let to = ControlSocket(OwnedFd::from(to).into());
+        let numbers = [file.as_raw_fd(); 3];
+        let rights = [ControlMessage::ScmRights(&numbers)];
+        let piece = [IoSlice::new(&[7; CONTROL_BYTES])];
+        sendmsg(from.as_raw_fd(), &piece, &rights, MsgFlags::empty()).unwrap();
+        let heard = to.receive().unwrap().unwrap();
+        assert_eq!((heard.bytes.len(), heard.file.is_some(), count()), (CONTROL_BYTES, true, 2));
+        drop(heard);
+        assert_eq!(count(), 1);
     }
 }
