@@ -155,6 +155,11 @@ impl Wired {
     }
 }
 
+/// Returns true if the environment names a card.
+pub(crate) fn names_card() -> Result<bool, JoinError> {
+    Ok(setting::<CardsChoice>(CARD_VARIABLE)?.is_some())
+}
+
 /// Returns true if the card that the environment names has tags on its frames.
 pub(crate) fn is_authenticated() -> Result<bool, JoinError> {
     let choice: Option<CardsChoice> = setting(CARD_VARIABLE)?;

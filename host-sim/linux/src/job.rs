@@ -29,7 +29,7 @@ use crate::pmi::{Client, ManagedRank};
 use crate::segment::{self, Departures, Segment};
 use crate::shape::{self, NodePlan};
 use crate::tcp::{self, JobKey, Tcp};
-use crate::transport::{self, HostEndpoint, Reached, Segments};
+use crate::transport::{self, HostEndpoint, Reached, Segments, TransportChoice};
 use crate::wireup::{
     CardTable, Channel, FromLauncher, FromRank, Node, Shape, TcpTerms, VERSION, WireError, bounded,
 };
@@ -81,6 +81,8 @@ struct Terms {
     segment_bytes: usize,
     deadline: Instant,
     tcp: Option<Box<TcpTerms>>,
+    /// The transport to those with which no memory is shared. `Auto` is TCP.
+    transport: TransportChoice,
 }
 
 impl Job {
@@ -168,6 +170,7 @@ impl Job {
             segment_bytes: plan.segment_bytes,
             deadline: Instant::now() + GREETING_LIMIT,
             tcp: None,
+            transport: TransportChoice::Auto,
         };
         let mapped = vec![segment];
         let segments = Segments { me: 0, first: 0, mapped, staging: 0, per_node: 1, departures: None };
@@ -268,7 +271,8 @@ fn greet(channel: &Channel) -> Result<Terms, JoinError> {
             }
             let deadline = Instant::now() + Duration::from_millis(u64::from(deadline_ms));
             let segment_bytes = usize::try_from(segment_bytes).unwrap_or(usize::MAX);
-            Ok(Terms { label: Label { job, rank, size }, node, shape, segment_bytes, deadline, tcp })
+            let (label, transport) = (Label { job, rank, size }, TransportChoice::from_environment()?);
+            Ok(Terms { label, node, shape, segment_bytes, deadline, tcp, transport })
         }
         FromLauncher::Refused { text } => Err(JoinError::Refused { text: text.to_owned() }),
         other => Err(WireError::Unexpected { found: other.name(), expected: "welcome" }.into()),
@@ -399,8 +403,8 @@ fn reaches_far(terms: &Terms) -> bool {
 }
 
 /// Returns true if this rank reaches any over verbs or a network card, which wake it.
-fn is_over_device(terms: &Terms) -> bool {
-    has_strangers(terms) && (transport::wants_verbs() || transport::wants_ethernet())
+const fn is_over_device(terms: &Terms) -> bool {
+    has_strangers(terms) && (terms.transport.is_over_verbs() || terms.transport.is_over_ethernet())
 }
 
 /// Returns true if there are some with which this rank shares no memory.
@@ -412,10 +416,10 @@ const fn has_strangers(terms: &Terms) -> bool {
 /// The transport to ranks with which no memory is shared.
 fn far(terms: &Terms, epoch: Epoch, segments: &Segments) -> Result<Reached, JoinError> {
     let Label { job, rank, size: ranks } = terms.label;
-    if has_strangers(terms) && transport::wants_verbs() {
+    if has_strangers(terms) && terms.transport.is_over_verbs() {
         return transport::over_verbs(PeerId(rank), epoch, ranks);
     }
-    if has_strangers(terms) && transport::wants_ethernet() {
+    if has_strangers(terms) && terms.transport.is_over_ethernet() {
         let (first, near) = terms.node.mates_of(rank);
         let mates = first..first.saturating_add(near);
         return transport::over_ethernet(ethernet::WiredIdentity {

@@ -55,26 +55,6 @@ pub type HostEndpoint = Endpoint<'static, HostTransport, HostPlatform>;
 /// The variable in which the launcher tells its ranks what it was told of transports.
 pub const VARIABLE: &str = "ALDIS_TRANSPORT";
 
-/// The values of [`VARIABLE`] by which those with which no memory is shared are reached over verbs.
-const OVER_VERBS: [&str; 2] = ["verbs", "shm-verbs"];
-
-/// The values of [`VARIABLE`] by which they are reached through a network card.
-const OVER_ETHERNET: [&str; 2] = ["ethernet", "shm-ethernet"];
-
-/// Returns true if the launcher wants verbs.
-pub(crate) fn wants_verbs() -> bool {
-    is_one_of(OVER_VERBS)
-}
-
-/// Returns true if the launcher wants a network card.
-pub(crate) fn wants_ethernet() -> bool {
-    is_one_of(OVER_ETHERNET)
-}
-
-fn is_one_of(values: [&str; 2]) -> bool {
-    std::env::var(VARIABLE).is_ok_and(|value| values.contains(&value.as_str()))
-}
-
 /// The transport to ranks with which no memory is shared, and its bell.
 pub(crate) struct Reached {
     pub(crate) far: Far,

@@ -35,6 +35,13 @@ impl CardsChoice {
         let second = self.second.as_ref().map(|second| second.of_rank(rank));
         Self { first: self.first.of_rank(rank), second }
     }
+
+    /// The text by which another process chooses the same: unlike what is displayed, with the
+    /// secrets of memifs.
+    pub fn with_secrets(&self) -> String {
+        let second = self.second.as_ref().map(|second| format!("+{}", second.with_secret()));
+        self.first.with_secret() + &second.unwrap_or_default()
+    }
 }
 
 /// The card and the text of the second card, if there is one: behind a plus that a card follows.

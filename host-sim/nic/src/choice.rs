@@ -62,8 +62,9 @@ impl MemifId {
     }
 }
 
-/// The part of a choice that only a memif has.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// The part of a choice that only a memif has. The secret is shown by no text but
+/// [`CardChoice::with_secret`].
+#[derive(Clone, PartialEq, Eq)]
 pub struct MemifChoice {
     /// True for the end that listens on the socket; the other connects, and makes the memory.
     pub is_server: bool,
@@ -73,6 +74,15 @@ pub struct MemifChoice {
     pub secret: String,
     /// The longest payload of a frame, in bytes.
     pub mtu: u16,
+}
+
+impl fmt::Debug for MemifChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { is_server, id, secret, mtu } = self;
+        let mut shown = f.debug_struct("MemifChoice");
+        shown.field("is_server", is_server).field("id", id).field("mtu", mtu);
+        shown.field("has_secret", &!secret.is_empty()).finish()
+    }
 }
 
 impl MemifChoice {
@@ -228,6 +238,12 @@ impl CardChoice {
         }
     }
 
+    /// The text by which another process chooses the same: unlike what is displayed, with the
+    /// secret of a memif.
+    pub fn with_secret(&self) -> String {
+        CardText { choice: self, secret: &self.memif.secret }.to_string()
+    }
+
     /// Takes a word of the user's.
     fn take(&mut self, word: &str) -> Result<(), String> {
         if let Some(seconds) = word.strip_prefix("patience=").and_then(|seconds| seconds.parse().ok()) {
@@ -318,18 +334,36 @@ impl FromStr for CardChoice {
     }
 }
 
+/// The text that stands for a secret.
+const HIDDEN: &str = "..";
+
+/// Writes the choice as it is read, but for the secret of a memif: `secret=..`.
 impl fmt::Display for CardChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.kind.name(), self.interface)?;
-        let MemifChoice { is_server, id, secret, mtu } = &self.memif;
+        let secret = if self.memif.secret.is_empty() { "" } else { HIDDEN };
+        CardText { choice: self, secret }.fmt(f)
+    }
+}
+
+/// The text of a choice, with this secret.
+struct CardText<'a> {
+    choice: &'a CardChoice,
+    secret: &'a str,
+}
+
+impl fmt::Display for CardText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { choice, secret } = self;
+        write!(f, "{}:{}", choice.kind.name(), choice.interface)?;
+        let MemifChoice { is_server, id, secret: _, mtu } = &choice.memif;
         let words = [
-            (self.has_interface_mac, ",mac=interface"),
-            (self.is_udp, ",udp"),
-            (self.is_authenticated, ",auth"),
+            (choice.has_interface_mac, ",mac=interface"),
+            (choice.is_udp, ",udp"),
+            (choice.is_authenticated, ",auth"),
             (*is_server, ",server"),
         ];
         words.into_iter().filter(|(is_set, _)| *is_set).try_for_each(|(_, word)| f.write_str(word))?;
-        write!(f, "{}", self.xdp)?;
+        write!(f, "{}", choice.xdp)?;
         match id {
             MemifId::Number(0) => {}
             MemifId::Number(number) => write!(f, ",id={number}")?,
@@ -341,9 +375,9 @@ impl fmt::Display for CardChoice {
         if *mtu != MEMIF_MTU {
             write!(f, ",mtu={mtu}")?;
         }
-        self.patience_s.map_or(Ok(()), |seconds| write!(f, ",patience={seconds}"))?;
-        self.capture.as_ref().map_or(Ok(()), |path| write!(f, ",pcap={path}"))?;
-        f.write_str(if self.has_counters { ",counters" } else { "" })
+        choice.patience_s.map_or(Ok(()), |seconds| write!(f, ",patience={seconds}"))?;
+        choice.capture.as_ref().map_or(Ok(()), |path| write!(f, ",pcap={path}"))?;
+        f.write_str(if choice.has_counters { ",counters" } else { "" })
     }
 }
 
@@ -370,7 +404,10 @@ mod tests {
             "xdp:eth0,queue=1,patience=2,pcap=x,counters",
             "memif:m,counters",
         ] {
-            assert_eq!(text.parse::<CardChoice>().unwrap().to_string(), text);
+            let choice = text.parse::<CardChoice>().unwrap();
+            assert_eq!(choice.with_secret(), text);
+            assert_eq!(choice.to_string(), text.replace("secret=word", "secret=.."));
+            assert!(!format!("{choice:?}").contains("word"));
         }
         let plain = "memif:m,client,id=0,mtu=1500".parse::<CardChoice>().unwrap();
         assert_eq!(plain, CardChoice::plain(CardKind::Memif, "m".into()));

@@ -44,14 +44,14 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = TransportName::Auto)]
     pub transport: TransportName,
 
-    /// The network card of every rank with --transport ethernet or shm-ethernet: packet:IF,
-    /// frames of an interface, xdp:IF, the same by memory shared with the system (AF_XDP),
-    /// tap:IF, a TAP for each rank, memif:PATH, memory shared with DPDK or VPP, or pci:ADDRESS, a
-    /// card on PCI that the system hands over (VFIO), where %r is the rank's number; with words
-    /// behind commas: udp, auth, mac=interface, queue=N, server, id=%r, patience=SECONDS and
-    /// others; two cards with a plus between them share the frames, and one may fail
-    /// (docs/cards.md)
-    #[arg(long, value_name = "CARD", env = CARD_VARIABLE)]
+    /// The network card of every rank, for messages between hosts, or with --transport ethernet
+    /// between all ranks: packet:IF, frames of an interface, xdp:IF, the same by memory shared with
+    /// the system (AF_XDP), tap:IF, a TAP for each rank, memif:PATH, memory shared with DPDK or
+    /// VPP, or pci:ADDRESS, a card on PCI that the system hands over (VFIO), where %r is the rank's
+    /// number; with words behind commas: udp, auth, mac=interface, queue=N, server, id=%r,
+    /// patience=SECONDS and others; two cards with a plus between them share the frames, and one
+    /// may fail (docs/cards.md)
+    #[arg(long, value_name = "CARD", env = CARD_VARIABLE, hide_env_values = true)]
     pub nic: Option<CardsChoice>,
 
     /// Hosts to run the ranks on, as ssh knows them, each with :K for K ranks or as many as it must
@@ -181,7 +181,7 @@ pub struct Options {
 /// The transports that there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum TransportName {
-    /// Shared memory on a host, TCP between hosts
+    /// Shared memory on a host, TCP between hosts, or the card that --nic names if it names one
     Auto,
     /// Shared memory alone, on one host
     Shm,
@@ -235,7 +235,7 @@ const EXAMPLES: &str = r#"Examples:
       over one interface, with ports that a firewall knows, on two connections a pair of ranks
   aldis-run -n 4 --host netns:left,netns:right ./solver
       two nodes in network namespaces of this machine (root)
-  aldis-run -n 4 --host a:2,b:2 --transport shm-ethernet --nic packet:eth1 ./solver
+  aldis-run -n 4 --host a:2,b:2 --nic packet:eth1 ./solver
       frames of eth1 between the two hosts, without TCP/IP (CAP_NET_RAW)
   aldis-run -n 4 --host box1,box2 --ssh "docker exec -i" --agent /opt/aldis-run /opt/solver
       two containers
@@ -301,7 +301,7 @@ impl Options {
             None => listed,
         };
         let shares = hosts::share_out(self.plan.ranks, &listed)?;
-        if self.transport == TransportName::Shm && shares.len() > 1 {
+        if self.meant_transport() == TransportName::Shm && shares.len() > 1 {
             let count = shares.len();
             return Err(format!(
                 "--transport shm reaches the ranks of one host, and there are {count}; try --transport auto"
@@ -317,24 +317,40 @@ impl Options {
         Ok(shares)
     }
 
+    /// Returns true if any program has a card.
+    fn names_card(&self) -> bool {
+        self.nic.is_some() || self.others.iter().any(|part| part.nic.is_some())
+    }
+
+    /// Returns the transport that is meant: by `auto` with a card, that card between hosts.
+    pub fn meant_transport(&self) -> TransportName {
+        match self.transport {
+            TransportName::Auto if self.names_card() => TransportName::ShmEthernet,
+            named => named,
+        }
+    }
+
     /// The reason why these options choose no card, if they contradict each other.
     fn card_fault(&self) -> Option<String> {
-        let takes_card = matches!(self.transport, TransportName::Ethernet | TransportName::ShmEthernet);
-        let has_card = self.nic.is_some();
-        let has_any = has_card || self.others.iter().any(|part| part.nic.is_some());
-        if takes_card && !has_card {
-            return Some(format!(
-                "--transport ethernet needs a card: --nic {CARD_KINDS}; `aldis-nic list` lists them"
-            ));
+        let takes_card =
+            matches!(self.meant_transport(), TransportName::Ethernet | TransportName::ShmEthernet);
+        if takes_card && self.nic.is_none() {
+            return Some(if self.names_card() {
+                "the first program has no card: give it --nic too".into()
+            } else {
+                format!("--transport ethernet needs a card: --nic {CARD_KINDS}; `aldis-nic list` lists them")
+            });
         }
-        (!takes_card && has_any).then(|| {
-            "--nic (or ALDIS_NIC) is for --transport ethernet and shm-ethernet; give one of them too".into()
+        (!takes_card && self.names_card()).then(|| {
+            "--nic (or ALDIS_NIC) is for --transport auto, ethernet and shm-ethernet; give one of them, or no \
+             card"
+                .into()
         })
     }
 
     /// Returns true if any two ranks of these hosts exchange messages over TCP.
     pub fn uses_tcp(&self, shares: &[Share]) -> bool {
-        match self.transport {
+        match self.meant_transport() {
             TransportName::Tcp => true,
             TransportName::Verbs
             | TransportName::ShmVerbs
@@ -348,7 +364,7 @@ impl Options {
     /// for frames.
     pub fn needs_key(&self, shares: &[Share]) -> bool {
         let has_tags = self.nic.as_ref().is_some_and(|nic| nic.first.is_authenticated);
-        let has_frames = match self.transport {
+        let has_frames = match self.meant_transport() {
             TransportName::Ethernet => true,
             TransportName::ShmEthernet => shares.len() > 1,
             _ => false,
@@ -377,9 +393,9 @@ impl Options {
     ) -> Vec<(OsString, OsString)> {
         let rules = self.coll_rules.as_ref().map_or_else(String::new, RuleFile::carried);
         let own = (coll_rules::TEXT_VARIABLE.into(), rules.into());
-        let name = self.transport.to_possible_value().map(|value| value.get_name().to_owned());
+        let name = self.meant_transport().to_possible_value().map(|value| value.get_name().to_owned());
         let chosen = (transport::VARIABLE.into(), name.unwrap_or_default().into());
-        let card = card.or(self.nic.as_ref()).map(|card| (CARD_VARIABLE.into(), card.to_string().into()));
+        let card = card.or(self.nic.as_ref()).map(|card| (CARD_VARIABLE.into(), card.with_secrets().into()));
         let rows = self.peers.map(|rows| (peer_rows::VARIABLE.into(), rows.to_string().into()));
         self.common.iter().chain(program).cloned().chain([own, chosen]).chain(card).chain(rows).collect()
     }
@@ -547,7 +563,9 @@ mod tests {
         assert_eq!(cards, ["memif:/m,server", "memif:/m", "memif:/m,server"].map(|card| Some(card.into())));
         job.transport = TransportName::Shm;
         job.nic = None;
-        assert!(job.shares().unwrap_err().contains("is for --transport ethernet"));
+        assert!(job.shares().unwrap_err().contains("is for --transport auto, ethernet and"));
+        job.transport = TransportName::Auto;
+        assert!(job.shares().unwrap_err().contains("the first program has no card"));
         let parts = vec![ProgramPart::try_parse_from("aldis-run -n 1019 b".split(' ')).unwrap()];
         assert!(options.join(parts).unwrap_err().contains("1025 ranks of all programs: "));
     }
@@ -572,6 +590,34 @@ mod tests {
             let error = parse(line).unwrap_err();
             assert!(error.contains(answer), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn auto_with_a_card_is_shared_memory_and_that_card() {
+        let told = |line: &str| {
+            let options = parse(&format!("aldis-run -n 4 --host a:2,b:2 {line} prog")).unwrap();
+            let shares = options.shares().unwrap();
+            let variables = options.variables(&[], None);
+            let value = |name: &str| {
+                let found = variables.iter().find(|(known, _)| known == name)?;
+                found.1.to_str().map(str::to_owned)
+            };
+            (
+                value(transport::VARIABLE),
+                value(CARD_VARIABLE),
+                options.uses_tcp(&shares),
+                options.needs_key(&shares),
+            )
+        };
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(told(""), (some("auto"), None, true, true));
+        let card = "memif:/m,auth,secret=word+memif:/n,secret=other";
+        for line in ["", "--transport auto", "--transport shm-ethernet"] {
+            let expected = (some("shm-ethernet"), some(card), false, true);
+            assert_eq!(told(&format!("{line} --nic {card}")), expected, "{line}");
+        }
+        let tcp = parse("aldis-run -n 2 --transport tcp --nic packet:eth0 prog").unwrap();
+        assert!(tcp.shares().unwrap_err().contains("or no card"));
     }
 
     #[test]

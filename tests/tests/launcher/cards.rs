@@ -33,6 +33,7 @@ fn ranks_exchange_frames_over_cables_and_bridges() {
         (TAPS, "-n 2 --transport ethernet --nic tap:t%r"),
         (HOSTS, "-n 4 --host netns:left,netns:right --transport ethernet --nic packet:eth0"),
         (HOSTS, "-n 4 --host netns:left,netns:right --transport shm-ethernet --nic packet:eth0"),
+        (HOSTS, "-n 4 --host netns:left,netns:right --nic packet:eth0"),
         (HOSTS, "-n 4 --host netns:left,netns:right --transport shm-ethernet --nic packet:eth0,udp,auth"),
     ] {
         let Some(ended) = run_inside(layout, options, "levels") else { return };
@@ -66,7 +67,8 @@ fn what_a_card_cannot_do_is_told_with_what_to_do() {
     }
     behave(2, &["--transport", "ethernet"], "greet")
         .says(2, &["needs a card: --nic packet:IF, xdp:IF, tap:IF, memif:PATH or pci:ADDRESS"]);
-    behave(2, &["--nic", "packet:v0"], "greet").says(2, &["is for --transport ethernet and shm-ethernet"]);
+    behave(2, &["--transport", "tcp", "--nic", "packet:v0"], "greet")
+        .says(2, &["is for --transport auto, ethernet and shm-ethernet"]);
     behave(2, &["--transport", "ethernet", "--nic", "packet:v0+packet:v0"], "greet")
         .says(2, &["named twice"]);
     behave(2, &["--nic", "eth0"], "greet")

@@ -222,7 +222,7 @@ fn settings() -> Result<JobSettings, JoinError> {
         Err(_) => inherited_rules()?,
     };
     let asks = Asks {
-        transport: TransportChoice::from_environment()?,
+        transport: TransportChoice::from_environment()?.with_card(ethernet::names_card()?),
         arena_bytes: arena_bytes()? as u64,
         links: tcp.links,
         encrypts: tcp.tls.is_some(),
@@ -292,8 +292,12 @@ fn agreed(all: &[Who]) -> Result<Asks, JoinError> {
 impl Asks {
     /// The variable by which another asks for something else, if it does.
     fn difference(&self, other: &Self) -> Option<&'static str> {
+        // The two differ in whether a card is named.
+        let by_card = [TransportChoice::Auto, TransportChoice::ShmEthernet];
+        let is_by_card = by_card.contains(&self.transport) && by_card.contains(&other.transport);
+        let transport = if is_by_card { ethernet::CARD_VARIABLE } else { transport::VARIABLE };
         let pairs = [
-            (self.transport == other.transport, transport::VARIABLE),
+            (self.transport == other.transport, transport),
             (self.arena_bytes == other.arena_bytes, arena::VARIABLE),
             (self.links == other.links, "ALDIS_TCP_LINKS"),
             (self.encrypts == other.encrypts, "ALDIS_TLS_CERT"),
@@ -338,7 +342,8 @@ impl Asks {
         let plan = NodePlan::of(ranks).ok_or(impossible)?.with_arena(arena_bytes);
         let label = Label { job: *job, rank, size };
         let (shape, segment_bytes) = (plan.shape, plan.segment_bytes);
-        Ok((Terms { label, node, shape, segment_bytes, deadline, tcp }, plan))
+        let transport = self.transport;
+        Ok((Terms { label, node, shape, segment_bytes, deadline, tcp, transport }, plan))
     }
 }
 
@@ -489,6 +494,10 @@ mod tests {
         assert!(terms_of(1, &tagged).unwrap().tcp.is_none());
         tagged.iter_mut().for_each(|who| who.asks.as_mut().unwrap().authenticates = true);
         assert!(terms_of(1, &tagged).unwrap().tcp.is_some(), "the key of frames");
+        tagged[2].asks.as_mut().unwrap().transport = TransportChoice::Auto.with_card(false);
+        assert!(terms_of(1, &tagged).unwrap_err().to_string().contains("ALDIS_NIC"));
+        tagged[2].asks.as_mut().unwrap().transport = TransportChoice::Auto.with_card(true);
+        assert!(terms_of(1, &tagged).unwrap().transport.is_over_ethernet());
         tagged[2].asks.as_mut().unwrap().authenticates = false;
         assert!(terms_of(1, &tagged).unwrap_err().to_string().contains("ALDIS_NIC"));
         let terms = terms_of(1, &asking("ab", TransportChoice::ShmVerbs)).unwrap();

@@ -8,7 +8,7 @@ use crate::error::JoinError;
 /// The values of [`VARIABLE`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum TransportChoice {
-    /// Shared memory on a node, TCP between nodes.
+    /// Shared memory on a node, TCP between nodes, or a network card if one is named.
     #[default]
     Auto,
     /// Shared memory alone, on one node.
@@ -48,6 +48,24 @@ impl TransportChoice {
         let Ok(value) = std::env::var(VARIABLE) else { return Ok(Self::default()) };
         let why = "it is auto, shm, tcp, verbs, shm-verbs, ethernet or shm-ethernet".to_owned();
         Self::parse(&value).ok_or(JoinError::Setting { name: VARIABLE, value, why })
+    }
+
+    /// The choice that this one means where a card is named, or none is.
+    pub(crate) const fn with_card(self, is_named: bool) -> Self {
+        match self {
+            Self::Auto if is_named => Self::ShmEthernet,
+            choice => choice,
+        }
+    }
+
+    /// Returns true if those with which no memory is shared are reached over verbs.
+    pub(crate) const fn is_over_verbs(self) -> bool {
+        matches!(self, Self::Verbs | Self::ShmVerbs)
+    }
+
+    /// Returns true if they are reached through a network card.
+    pub(crate) const fn is_over_ethernet(self) -> bool {
+        matches!(self, Self::Ethernet | Self::ShmEthernet)
     }
 
     /// Returns true if ranks of a node exchange messages through shared memory.

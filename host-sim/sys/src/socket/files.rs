@@ -36,7 +36,7 @@ pub fn recvmsg_with_files(
     receive(socket, rooms, flags, cmsg_space!([RawFd; FILES_MAX]))
 }
 
-/// As [`recvmsg_with_files`], with `beside`, of zeros, as the room for descriptors.
+/// Receives as [`recvmsg_with_files`] does, with `beside`, of zeros, as the room for descriptors.
 fn receive(
     socket: RawFd,
     rooms: &mut [IoSliceMut<'_>],

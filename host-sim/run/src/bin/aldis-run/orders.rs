@@ -37,7 +37,7 @@ pub(crate) fn order(options: &Options, job: JobIdentity, share: &Share, left: Du
         ranks: share.ranks,
         per_node: 0,
         shares_memory: !matches!(
-            options.transport,
+            options.meant_transport(),
             TransportName::Tcp | TransportName::Verbs | TransportName::Ethernet
         ),
         arena_bytes: options.arena as u64,
