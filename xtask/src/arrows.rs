@@ -83,7 +83,7 @@ const HOUSE: &[Floor] = &[
         "aldis-mpi",
         &["aldis-hal", "aldis-kernel", "aldis-coll", "aldis-sys", "aldis-linux", "aldis-mpi-table"],
     ),
-    ("aldis-mpi-tools", &["aldis-sys", "aldis-linux"]),
+    ("aldis-mpi-tools", &["aldis-sys", "aldis-linux", "aldis-run"]),
     ("aldis-bench", &["aldis-hal", "aldis-drivers", "aldis-kernel", "aldis-coll", "aldis-linux"]),
     ("aldis-tests", ALL),
     (

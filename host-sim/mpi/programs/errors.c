@@ -6,6 +6,8 @@ int main(int argc, char **argv) {
     int rank;
     long long data = 0;
     const char *what = argc > 1 ? argv[1] : "";
+    /* Of a process without MPI_Init: the initial error handler hears of it. */
+    if (strcmp(what, "early") == 0) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (strcmp(what, "rank") == 0 && rank == 0) MPI_Send(&data, 1, MPI_LONG_LONG, 7, 0, MPI_COMM_WORLD);

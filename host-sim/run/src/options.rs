@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{ArgAction, CommandFactory, Parser, ValueEnum};
 
-use crate::command_line::own_name;
+use crate::command_line::{MPIEXEC, own_name};
 use crate::hosts::{self, Share};
 use crate::programs::ProgramPart;
 use crate::tcp_options::TcpOptions;
@@ -15,7 +15,7 @@ use aldis_linux::coll_rules::{self, Question, RuleFile};
 use aldis_linux::ethernet::{CARD_VARIABLE, CardsChoice};
 use aldis_linux::peer_rows::{self, PeerRows};
 use aldis_linux::shape::{NODE_RANKS_MAX, NodePlan};
-use aldis_linux::{arena, job, transport};
+use aldis_linux::{arena, job, output, transport};
 use aldis_nic::CARD_KINDS;
 
 /// The flag that asks for what collectives there are.
@@ -278,14 +278,14 @@ impl Options {
     /// of them.
     pub fn take(&mut self, others: Vec<ProgramPart>) {
         if let Err(text) = self.join(others) {
-            Self::command().bin_name(own_name()).error(ErrorKind::ValueValidation, text).exit();
+            end(text);
         }
     }
 
     /// Ends the program with an error if the options contradict each other.
     pub fn check(&self) {
         if let Err(text) = self.shares() {
-            Self::command().bin_name(own_name()).error(ErrorKind::ValueValidation, text).exit();
+            end(text);
         }
     }
 
@@ -371,6 +371,16 @@ impl Options {
         };
         self.uses_tcp(shares) || has_tags && has_frames
     }
+}
+
+/// Ends the program with an error of the options; without the usage of `aldis-run` where it was not
+/// typed.
+fn end(text: String) -> ! {
+    if own_name() == MPIEXEC {
+        output::failed(MPIEXEC, &std::io::Error::new(std::io::ErrorKind::InvalidInput, text));
+        std::process::exit(2);
+    }
+    Options::command().bin_name(own_name()).error(ErrorKind::ValueValidation, text).exit()
 }
 
 /// The least time that ranks have to find each other if the user gives none, and the time a rank.

@@ -11,7 +11,7 @@ use aldis_kernel::{Comm, Rank};
 
 use crate::abi::{
     Handle, MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_ERR_COMM, MPI_ERR_NO_MEM, MPI_ERR_TOPOLOGY,
-    MPI_ERRORS_ARE_FATAL, MPI_SESSION_NULL,
+    MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_SESSION_NULL,
 };
 use crate::fault::CallFault;
 use crate::objects::attributes::{self, Attributes, ObjectKind};
@@ -88,8 +88,8 @@ pub(crate) fn start([world, itself]: [Comm; 2]) {
         root.set(Some(Box::leak(Box::new(comm))));
     }
     COMMS.borrow_mut().roots = [
-        Some(Communicator::new(world, MPI_ERRORS_ARE_FATAL, "MPI_COMM_WORLD")),
-        Some(Communicator::new(itself, MPI_ERRORS_ARE_FATAL, "MPI_COMM_SELF")),
+        Some(Communicator::new(world, initial_handler(), "MPI_COMM_WORLD")),
+        Some(Communicator::new(itself, initial_handler(), "MPI_COMM_SELF")),
     ];
 }
 
@@ -111,7 +111,19 @@ pub(crate) fn known_handler(handle: Handle) -> Option<Handle> {
 
 /// The error handler of a communicator; before there are any, the one that all begin with.
 pub(crate) fn handler_of(handle: Handle) -> Handle {
-    known_handler(handle).unwrap_or(MPI_ERRORS_ARE_FATAL)
+    known_handler(handle).unwrap_or_else(initial_handler)
+}
+
+/// The variable that names the initial error handler, of `aldis-mpiexec -initial-errhandler`.
+const INITIAL_HANDLER: &str = "ALDIS_MPI_INITIAL_ERRHANDLER";
+
+/// The error handler that world and self begin with (MPI 5.0, 9.3 and 11.5).
+fn initial_handler() -> Handle {
+    match std::env::var(INITIAL_HANDLER).as_deref() {
+        Ok("mpi_errors_return") => MPI_ERRORS_RETURN,
+        Ok("mpi_errors_abort") => MPI_ERRORS_ABORT,
+        _ => MPI_ERRORS_ARE_FATAL,
+    }
 }
 
 pub(crate) fn set_handler(handle: Handle, handler: Handle) -> Result<(), CallFault> {

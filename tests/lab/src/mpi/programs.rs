@@ -87,12 +87,78 @@ pub(super) fn run(prefix: &Path, into: &Path) -> Result<String> {
     for failure in &FAILURES {
         failure.check(launch(prefix, &program, failure.ranks, "shm"))?;
     }
+    let lines = launcher_lines(prefix, &program)?;
     let hydra = under_hydra(into, &program)?;
     Ok(format!(
-        "{functions} functions in C and C++, {calls} with garbage; {} programs in {runs} runs, {} errors said once; {hydra}",
+        "{functions} functions in C and C++, {calls} with garbage; {} programs in {runs} runs, {} errors said once, {lines} lines of aldis-mpiexec; {hydra}",
         PROGRAMS.len(),
         FAILURES.len()
     ))
+}
+
+/// A command line of `aldis-mpiexec`, and how it ends.
+struct LauncherLine {
+    /// Options in front of the program of errors.
+    options: &'static [&'static str],
+    case: &'static str,
+    code: i32,
+    /// The beginning of its standard error.
+    says: &'static str,
+}
+
+const LINES: [LauncherLine; 6] = [
+    LauncherLine { options: &["-initial-errhandler", "mpi_errors_return"], case: "rank", code: 0, says: "" },
+    LauncherLine { options: &["-initial-errhandler=MPI_ERRORS_RETURN"], case: "early", code: 0, says: "" },
+    LauncherLine {
+        options: &["-initial-errhandler", "mpi_errors_abort"],
+        case: "unsupported",
+        code: 55,
+        says: "aldis-mpiexec: rank 0 ",
+    },
+    LauncherLine {
+        options: &["-host", "localhost:1"],
+        case: "",
+        code: 2,
+        says: "aldis-mpiexec: the hosts have 1 slots for 2 ranks; ",
+    },
+    LauncherLine {
+        options: &["-ppn", "1025"],
+        case: "",
+        code: 2,
+        says: "aldis-mpiexec: -ppn 1025: a job has at most 1024 ranks; ",
+    },
+    LauncherLine { options: &[], case: "", code: 0, says: "" },
+];
+
+/// Runs lines of `aldis-mpiexec` with options and values that are right and wrong; how many.
+fn launcher_lines(prefix: &Path, program: &Path) -> Result<usize> {
+    for line in &LINES {
+        let mut job = Command::new(prefix.join("bin/aldis-mpiexec"));
+        job.args(["-n", "2", "-timeout", LIMIT]).args(line.options).arg(program).arg(line.case);
+        check_line(job, line.code, line.says)?;
+    }
+    // A variable is named as it was set, and a program that does not begin as it should have.
+    let mut job = Command::new(prefix.join("bin/aldis-mpiexec"));
+    job.env("ALDIS_MPI_TRANSPORT", "pigeon").arg(program);
+    check_line(job, 2, "aldis-mpiexec: ALDIS_MPI_TRANSPORT=pigeon: not a transport")?;
+    let mut job = Command::new(prefix.join("bin/aldis-mpiexec"));
+    job.args(["-n", "1", "true", ":", "-n", "1"]).arg(program);
+    let said = check_line(job, 1, "aldis-mpiexec: rank 0 ")?;
+    if !said.contains("by calling MPI_Init") {
+        bail!("a program that ends before MPI_Init is told:\n{said}");
+    }
+    Ok(LINES.len() + 2)
+}
+
+/// Checks how a command line ends; returns its standard error.
+fn check_line(mut job: Command, code: i32, says: &str) -> Result<String> {
+    let ended = job.output()?;
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    if ended.status.code() != Some(code) || !said.starts_with(says) || says.is_empty() != said.is_empty() {
+        bail!("{job:?}: {}, not {code} and {says:?}:\n{said}", ended.status);
+    }
+    println!("{job:?}: {}", said.lines().next().unwrap_or("ok"));
+    Ok(said)
 }
 
 /// Runs under the process manager of MPICH, where there is one, what runs over `aldis-mpiexec`.

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use aldis_run::command_line::own_name;
+use aldis_run::command_line::{MPIEXEC, own_name};
 use aldis_sys::signal::Signal;
 use serde::Serialize;
 
@@ -113,6 +113,11 @@ impl Cause {
     }
 }
 
+/// The calls by which a program takes part in its job, as its writer knows them.
+fn taking_part() -> &'static str {
+    if own_name() == MPIEXEC { "MPI_Init (or MPI_Session_init)" } else { "aldis_linux::run (or Job::join)" }
+}
+
 impl FailureReport<'_> {
     /// The other ranks that there is something to tell of.
     fn others(&self) -> impl Iterator<Item = &Snapshot> {
@@ -133,9 +138,7 @@ impl FailureReport<'_> {
                     write!(f, "\n  it was: {}", culprit.note.doing)?;
                 }
                 if let RankFault::NeverJoined(_) = fault {
-                    f.write_str(
-                        "\n  a program takes part by calling aldis_linux::run (or Job::join) in its main",
-                    )?;
+                    write!(f, "\n  a program takes part by calling {} in its main", taking_part())?;
                 }
                 Ok(())
             }
@@ -149,9 +152,9 @@ impl FailureReport<'_> {
                 write!(f, "not all ranks joined within {:.1} s (--join-timeout)", after.as_secs_f64())?;
                 for (rank, stage) in missing {
                     let what = match stage {
-                        RankStage::Started => "never called aldis_linux::run (or Job::join)",
-                        RankStage::Greeted => "did not get its inbox ready",
-                        _ => "did not get to know its peers",
+                        RankStage::Started => format_args!("never called {}", taking_part()),
+                        RankStage::Greeted => format_args!("did not get its inbox ready"),
+                        _ => format_args!("did not get to know its peers"),
                     };
                     write!(f, "\n  rank {rank} {what}")?;
                 }
