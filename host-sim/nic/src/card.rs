@@ -2,11 +2,11 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use aldis_hal::nic::{LinkState, Mac, Nic, RxFrame, TxFrame};
+use aldis_hal::nic::{LinkState, Mac, Nic, Offload, RxFrame, TxFrame};
 
 use crate::choice::{CardChoice, CardKind};
 use crate::error::CardError;
-use crate::interface::{InterfaceNic, InterfaceTx};
+use crate::interface::{InterfaceNic, InterfaceRx, InterfaceTx};
 use crate::memif::{MemifNic, MemifTx};
 use crate::pci::{PciNic, PciRx, PciTx};
 use crate::watch::{CardCounters, CardWatch};
@@ -179,6 +179,8 @@ impl CardNic {
 pub enum CardRx<'a> {
     /// In memory of this process.
     Bytes(&'a [u8]),
+    /// Of an interface.
+    Interface(InterfaceRx<'a>),
     /// Of a card on PCI.
     Pci(PciRx<'a>),
 }
@@ -187,7 +189,16 @@ impl RxFrame for CardRx<'_> {
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Bytes(frame) => frame,
+            Self::Interface(frame) => frame.bytes(),
             Self::Pci(frame) => frame.bytes(),
+        }
+    }
+
+    fn checked(&self) -> Offload {
+        match self {
+            Self::Bytes(_) => Offload::empty(),
+            Self::Interface(frame) => frame.checked(),
+            Self::Pci(frame) => frame.checked(),
         }
     }
 }
@@ -242,7 +253,7 @@ impl DeviceTx<'_> {
 impl CardDevice {
     fn receive(&mut self) -> Option<CardRx<'_>> {
         match self {
-            Self::Interface(card) => card.receive().map(CardRx::Bytes),
+            Self::Interface(card) => card.receive().map(CardRx::Interface),
             Self::Xdp(card) => card.receive().map(CardRx::Bytes),
             Self::Memif(card) => card.receive().map(CardRx::Bytes),
             Self::Pci(card) => card.receive().map(CardRx::Pci),

@@ -4,12 +4,13 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-use aldis_hal::nic::{LinkState, MAC_HEADER_BYTES, Mac, Nic, TxFrame};
+use aldis_hal::nic::{LinkState, MAC_HEADER_BYTES, Mac, Nic, Offload, RxFrame, TxFrame};
+use aldis_sys::event::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use aldis_sys::file::{OFlag, OpenOptions, open, read, write};
 use aldis_sys::interface::{
-    ARPHRD_ETHER, ARPHRD_LOOPBACK, ETH_P_ALL, IFF_LOOPBACK, IFF_RUNNING, IFF_UP, InterfaceState, TUN_DEVICE,
-    add_unicast, attach_filter, attach_tap, bind_packets, bypass_queues, interface, interface_names,
-    packet_socket, set_up,
+    ARPHRD_ETHER, ARPHRD_LOOPBACK, ETH_P_ALL, IFF_LOOPBACK, IFF_RUNNING, IFF_UP, InterfaceState,
+    ReceivedPacket, TUN_DEVICE, add_unicast, attach_filter, attach_tap, bind_packets, bypass_queues,
+    interface, interface_names, packet_socket, receive_packet, set_up, tell_of_packets,
 };
 use aldis_sys::socket::{setsockopt, sockopt};
 use aldis_sys::{Call, Errno, errno_of};
@@ -20,6 +21,8 @@ use crate::filter;
 
 /// The longest frame that is taken in. A card hands up what comes; the layer above judges it.
 const RECEIVE_BYTES: usize = (64 << 10) + MAC_HEADER_BYTES;
+/// The EtherType of IPv4.
+const ETHERTYPE_IPV4: u16 = 0x0800;
 /// Bytes of frames that wait in the system to be received; it may grant fewer.
 const WAITING_BYTES: usize = 4 << 20;
 
@@ -37,6 +40,12 @@ pub const fn local_mac(random: u64) -> Mac {
 #[derive(Debug)]
 pub struct InterfaceNic {
     file: OwnedFd,
+    /// The file that others wait for: it stays while the interface is made anew, and its file with
+    /// it.
+    bell: Epoll,
+    /// True if the bell waits for the file: not while the interface is gone, when a TAP's has an
+    /// error at all times.
+    rings: bool,
     choice: CardChoice,
     /// The only frames that are taken, if not all.
     ethertype: Option<u16>,
@@ -64,10 +73,13 @@ impl InterfaceNic {
     /// TAP that another process has.
     pub fn open(choice: &CardChoice, mac: Mac, ethertype: Option<u16>) -> Result<Self, CardError> {
         let (file, state) = open_file(choice)?;
+        let bell = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(refused(choice, Call::EpollCreate))?;
         let mac = if choice.has_interface_mac { Mac(state.mac) } else { mac };
         let mtu = state.mtu as usize;
-        let card = Self {
+        let mut card = Self {
             file,
+            bell,
+            rings: false,
             choice: choice.clone(),
             ethertype,
             index: state.index,
@@ -82,7 +94,29 @@ impl InterfaceNic {
             trouble: None,
         };
         card.take_frames()?;
+        card.ring()?;
         Ok(card)
+    }
+
+    /// Has the bell ring for frames of the file.
+    fn ring(&mut self) -> Result<(), CardError> {
+        if !self.rings {
+            let added = self.bell.add(&self.file, EpollEvent::new(EpollFlags::EPOLLIN, 0));
+            added.map_err(refused(&self.choice, Call::EpollCtl))?;
+            self.rings = true;
+        }
+        Ok(())
+    }
+
+    /// Has the bell be silent.
+    fn silence(&mut self) {
+        // One that cannot be taken out rings for nothing, and does no other harm.
+        self.rings = self.rings && self.bell.delete(&self.file).is_err();
+    }
+
+    /// Returns true if frames come with what the system knows of their checksums: those of UDP.
+    fn has_checksums(&self) -> bool {
+        self.choice.kind == CardKind::Packet && self.ethertype == Some(ETHERTYPE_IPV4)
     }
 
     /// Has the socket of frames take those of this station; a TAP takes all.
@@ -94,6 +128,9 @@ impl InterfaceNic {
         let refused = |call| refused(&self.choice, call);
         let mut program = filter::to_station(*mac, self.ethertype);
         attach_filter(file, &mut program).map_err(refused(Call::Setsockopt))?;
+        if self.has_checksums() {
+            tell_of_packets(file).map_err(refused(Call::Setsockopt))?;
+        }
         // A driver may have no such way past its queues.
         let _ = bypass_queues(file, !self.is_shared);
         // Fewer bytes lose more frames in a flood, and nothing else.
@@ -128,9 +165,13 @@ impl InterfaceNic {
     pub fn probe(&mut self) -> Option<&CardError> {
         let found = describe(&self.choice).and_then(|state| {
             if state.index != self.index {
-                (self.file, _) = open_file(&self.choice)?;
+                let (file, _) = open_file(&self.choice)?;
+                self.silence();
+                self.file = file;
+                self.rings = false;
                 self.index = state.index;
                 self.take_frames()?;
+                self.ring()?;
             }
             judge(&self.choice, &state)?;
             judge_mtu(&self.choice, &state, self.mtu)?;
@@ -138,6 +179,9 @@ impl InterfaceNic {
         });
         let is_up = found.as_ref().is_ok_and(|state| state.has(IFF_RUNNING));
         self.link = if is_up { LinkState::Up } else { LinkState::Down };
+        if matches!(found, Err(CardError::NoInterface { .. })) {
+            self.silence();
+        }
         self.trouble = found.err();
         self.trouble.as_ref()
     }
@@ -179,7 +223,7 @@ impl InterfaceNic {
 impl AsFd for InterfaceNic {
     /// A file that can be read when a frame has come.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.bell.as_fd()
     }
 }
 
@@ -259,6 +303,23 @@ fn refused(choice: &CardChoice, call: Call) -> impl Fn(Errno) -> CardError {
     }
 }
 
+/// A received frame.
+#[derive(Debug)]
+pub struct InterfaceRx<'a> {
+    bytes: &'a [u8],
+    checked: Offload,
+}
+
+impl RxFrame for InterfaceRx<'_> {
+    fn bytes(&self) -> &[u8] {
+        self.bytes
+    }
+
+    fn checked(&self) -> Offload {
+        self.checked
+    }
+}
+
 /// A frame to be sent.
 #[derive(Debug)]
 pub struct InterfaceTx<'a> {
@@ -278,14 +339,24 @@ impl TxFrame for InterfaceTx<'_> {
 }
 
 impl Nic for InterfaceNic {
-    type Rx<'a> = &'a [u8];
+    type Rx<'a> = InterfaceRx<'a>;
     type Tx<'a> = InterfaceTx<'a>;
 
-    fn receive(&mut self) -> Option<&[u8]> {
+    fn receive(&mut self) -> Option<InterfaceRx<'_>> {
         // A frame that waits for room goes at the next poll, not only with the next frame.
         self.flush();
-        match read(&self.file, &mut self.received) {
-            Ok(length) => self.received.get(..length),
+        let came = if self.has_checksums() {
+            receive_packet(&self.file, &mut self.received)
+                .map(|ReceivedPacket { length, is_unfinished }| (length, is_unfinished))
+        } else {
+            read(&self.file, &mut self.received).map(|length| (length, false))
+        };
+        match came {
+            Ok((length, is_unfinished)) => {
+                // A checksum that is not computed yet cannot be wrong.
+                let checked = if is_unfinished { Offload::UDP_RX } else { Offload::empty() };
+                self.received.get(..length).map(|bytes| InterfaceRx { bytes, checked })
+            }
             Err(Errno::EAGAIN | Errno::EINTR) => None,
             Err(errno) => {
                 self.note(Some(errno));

@@ -29,7 +29,7 @@ pub use self::card::{CardNic, CardRx, CardTx, FrameKind};
 pub use self::cards::{CardPair, CardsChoice, RankNic, RankTx};
 pub use self::choice::{CARD_KINDS, CardChoice, CardKind, MemifChoice, MemifId, XdpChoice};
 pub use self::error::CardError;
-pub use self::interface::{InterfaceNic, InterfaceTx, local_mac};
+pub use self::interface::{InterfaceNic, InterfaceRx, InterfaceTx, local_mac};
 pub use self::memif::{MemifNic, MemifTx};
 pub use self::pci::{FoundCard, PciError, PciNic, PciRx, PciTx};
 pub use self::pci_address::PciAddress;

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use aldis_drivers::e1000e::{E1000eRx, E1000eTx, MappedRegisters, OwnRegisters as OwnCardRegisters};
 use aldis_drivers::virtio::{OwnRegisters, PciTransport, VirtioRx, VirtioTx};
-use aldis_hal::nic::{LinkState, Mac, Nic, RxFrame, TxFrame};
+use aldis_hal::nic::{LinkState, Mac, Nic, Offload, RxFrame, TxFrame};
 use aldis_sys::vfio::VfioIommu;
 
 use self::device::{VfioDevice, VfioState};
@@ -168,6 +168,13 @@ impl RxFrame for PciRx<'_> {
         match self {
             Self::E1000e(frame) => frame.bytes(),
             Self::Virtio(frame) => frame.bytes(),
+        }
+    }
+
+    fn checked(&self) -> Offload {
+        match self {
+            Self::E1000e(frame) => frame.checked(),
+            Self::Virtio(frame) => frame.checked(),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use core::ffi::{c_int, c_ulong};
 use core::mem;
+use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use nix::errno::Errno;
@@ -14,7 +15,9 @@ use nix::net::if_;
 
 use crate::call::Call;
 use crate::fault::enter;
-use crate::socket::{AddressFamily, SockFlag, SockType, socket};
+use crate::socket::{
+    AddressFamily, ControlKind, MsgFlags, SockFlag, SockType, control_data, recvmsg, socket,
+};
 
 /// The device by which processes make TAP interfaces.
 pub const TUN_DEVICE: &str = "/dev/net/tun";
@@ -162,6 +165,48 @@ pub fn add_unicast(socket: &impl AsFd, index: u32, mac: [u8; 6]) -> Result<(), E
 pub fn bypass_queues(socket: &impl AsFd, bypasses: bool) -> Result<(), Errno> {
     // SAFETY: the value holds no pointer.
     unsafe { set(socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &c_int::from(bypasses)) }
+}
+
+/// `setsockopt(2)`, `PACKET_AUXDATA`: has the system say of each frame what
+/// [`receive_packet`] returns.
+///
+/// # Errors
+/// The system's.
+pub fn tell_of_packets(socket: &impl AsFd) -> Result<(), Errno> {
+    // SAFETY: the value holds no pointer.
+    unsafe { set(socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, &c_int::from(true)) }
+}
+
+/// A frame that was received.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReceivedPacket {
+    /// Its bytes, as far as there was room.
+    pub length: usize,
+    /// True if its checksum in UDP or TCP is not computed yet: it has been on no wire that could
+    /// have changed it, such as one from this system's own stack, whose device leaves that to the
+    /// other end.
+    pub is_unfinished: bool,
+}
+
+/// Room for the one control message of a frame: its head, and a `tpacket_auxdata`.
+#[repr(align(8))]
+struct BesidePacket([u8; 64]);
+
+/// `recvmsg(2)`, of a frame.
+///
+/// # Errors
+/// The system's.
+pub fn receive_packet(socket: &impl AsFd, room: &mut [u8]) -> Result<ReceivedPacket, Errno> {
+    let mut beside = BesidePacket([0; 64]);
+    let number = socket.as_fd().as_raw_fd();
+    let mut rooms = [IoSliceMut::new(room)];
+    let received = recvmsg(number, &mut rooms, Some(&mut beside.0), MsgFlags::empty())?;
+    let length = received.bytes;
+    let wanted = ControlKind { level: libc::SOL_PACKET, kind: libc::PACKET_AUXDATA };
+    let status = control_data(&beside.0, wanted).find_map(|data| data.first_chunk().copied());
+    // The first member of a `tpacket_auxdata`.
+    let status = status.map_or(0, u32::from_ne_bytes);
+    Ok(ReceivedPacket { length, is_unfinished: status & libc::TP_STATUS_CSUMNOTREADY != 0 })
 }
 
 /// `setsockopt(2)`, `SO_ATTACH_FILTER`: a program of the classic BPF that says which frames the

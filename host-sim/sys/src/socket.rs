@@ -2,6 +2,7 @@
 
 mod files;
 
+pub(crate) use files::{ControlKind, control_data};
 pub use files::{ReceivedMessage, recvmsg_with_files};
 
 use core::net::SocketAddr;

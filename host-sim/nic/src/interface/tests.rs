@@ -1,11 +1,14 @@
 //! Cards in networks of their own.
 
+use core::net::{Ipv4Addr, SocketAddrV4};
 use core::time::Duration;
+use std::net::UdpSocket;
 use std::process::Command;
 use std::time::Instant;
 
-use aldis_hal::nic::RxFrame;
+use aldis_hal::nic::{Offload, RxFrame};
 use aldis_kit::network::{CABLE, TAPS, is_inside};
+use aldis_sys::event::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::*;
 
@@ -152,6 +155,127 @@ fn an_interface_goes_down_and_comes_up_and_is_made_anew() {
     probes(&mut one, |found| found.is_none());
     probes(&mut two, |found| found.is_none());
     passes(&mut two, &mut one, b"anew");
+}
+
+/// A rank that sleeps: it has a copy of the card's file from the start, as a rank has.
+struct Sleeping(OwnedFd);
+
+impl Sleeping {
+    /// The times that it wakes in 300 ms of naps of 50 ms each, looking at the card between them.
+    fn wakes(&self, nic: &mut InterfaceNic) -> u32 {
+        let start = Instant::now();
+        let mut wakes = 0;
+        while start.elapsed() < Duration::from_millis(300) {
+            let files = &mut [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+            wakes += u32::from(poll(files, PollTimeout::from(50_u8)).unwrap() > 0);
+            while nic.receive().is_some() {}
+        }
+        wakes
+    }
+
+    /// Waits until the card's file can be read; false after a second.
+    fn is_woken(&self) -> bool {
+        let files = &mut [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        poll(files, PollTimeout::from(1000_u16)).unwrap() > 0
+    }
+}
+
+#[test]
+fn who_sleeps_at_a_card_is_woken_by_frames_alone_though_it_is_made_anew() {
+    if !is_inside(
+        CABLE,
+        "interface::tests::who_sleeps_at_a_card_is_woken_by_frames_alone_though_it_is_made_anew",
+    ) {
+        return;
+    }
+    let anew = ["link add v0 type veth peer name v1", "link set v0 up", "link set v1 up"];
+    for (choice, other, removed, made) in [
+        ("packet:v0", "packet:v1", "link delete v0", &anew[..]),
+        ("tap:t0", "packet:t0", "link delete t0", &[]),
+    ] {
+        let (mut one, mut two) = (open(choice, ONE).unwrap(), open(other, TWO).unwrap());
+        let rank = Sleeping(one.as_fd().try_clone_to_owned().unwrap());
+        passes(&mut two, &mut one, b"before");
+        // Frames of the system's own may come for a moment.
+        assert!(rank.wakes(&mut one) < 5, "{choice}");
+        ip(removed);
+        probes(&mut one, |found| matches!(found, Some(CardError::NoInterface { .. })) || choice == "tap:t0");
+        if !made.is_empty() {
+            assert!(rank.wakes(&mut one) < 5, "{choice} is gone");
+        }
+        made.iter().for_each(|line| ip(line));
+        if made.is_empty() {
+            ip("tuntap add dev t0 mode tap");
+        }
+        probes(&mut one, |found| found.is_none());
+        probes(&mut two, |found| found.is_none());
+        passes(&mut two, &mut one, b"anew");
+        assert!(rank.wakes(&mut one) < 5, "{choice} made anew");
+        send(&mut two, ONE, b"wakes");
+        assert!(rank.is_woken(), "{choice}");
+    }
+}
+
+/// The addresses of the rank at the card and of the system at the other end.
+const RANK: Ipv4Addr = Ipv4Addr::new(10, 161, 0, 1);
+const SYSTEM: Ipv4Addr = Ipv4Addr::new(10, 161, 0, 2);
+const PORT: u16 = 53665;
+/// Bytes of the headers of Ethernet, IPv4 and UDP.
+const HEADERS: usize = 42;
+
+/// The sum of 16-bit words by which UDP's checksum is judged: all ones if it is right.
+fn udp_sum(frame: &[u8]) -> u16 {
+    let datagram = &frame[34..];
+    let words = |bytes: &[u8]| -> u32 {
+        bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum()
+    };
+    let sum = words(&frame[26..34]) + words(datagram) + 17 + datagram.len() as u32;
+    let folded = (sum >> 16) + (sum & 0xFFFF);
+    ((folded >> 16) + folded) as u16
+}
+
+#[test]
+fn datagrams_of_the_systems_own_stack_come_though_their_checksum_is_not_computed() {
+    let mac = "02:a1:00:00:00:01";
+    let layout = format!(
+        "{CABLE}; ip addr add {SYSTEM}/8 dev v1; ip neigh add {RANK} lladdr {mac} dev v1 nud permanent"
+    );
+    let test =
+        "interface::tests::datagrams_of_the_systems_own_stack_come_though_their_checksum_is_not_computed";
+    if !is_inside(&layout, test) {
+        return;
+    }
+    let mut nic = InterfaceNic::open(&"packet:v0,udp".parse().unwrap(), ONE, Some(ETHERTYPE_IPV4)).unwrap();
+    let system = UdpSocket::bind(SocketAddrV4::new(SYSTEM, PORT)).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let mut next = |count: usize| loop {
+        system.send_to(&vec![7; count], SocketAddrV4::new(RANK, PORT)).unwrap();
+        if let Some(frame) = nic.receive() {
+            let is_ours = frame.bytes().get(36..38) == Some(&PORT.to_be_bytes());
+            if is_ours && frame.bytes().len() == HEADERS + count {
+                return (frame.bytes().to_vec(), frame.checked());
+            }
+        }
+        assert!(Instant::now() < deadline, "nothing comes");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let (frame, checked) = next(101);
+    assert!(udp_sum(&frame) != 0xFFFF, "the device of a veth leaves the checksum out");
+    assert_eq!((checked, &frame[HEADERS..]), (Offload::UDP_RX, &[7; 101][..]));
+    // What comes with a checksum is for the layer above to check.
+    let mut other = InterfaceNic::open(&"packet:v1".parse().unwrap(), TWO, Some(ETHERTYPE_IPV4)).unwrap();
+    let mut token = other.transmit(frame.len()).unwrap();
+    token.bytes().copy_from_slice(&frame);
+    token.send();
+    let checked = loop {
+        match nic.receive() {
+            Some(came) if came.bytes() == frame && came.checked().is_empty() => break true,
+            Some(_) => {}
+            None if Instant::now() > deadline => break false,
+            None => std::thread::yield_now(),
+        }
+    };
+    assert!(checked, "none without what the system says of those of its own");
 }
 
 #[test]

@@ -17,7 +17,7 @@ const FILES_MAX: usize = 253;
 pub struct ReceivedMessage {
     /// Its bytes, as far as there was room.
     pub length: usize,
-    /// What else the system says of it.
+    /// The flags by which the system says what became of it.
     pub flags: MsgFlags,
     /// The descriptors that came with it, in the sender's order: all that this process now has,
     /// also where the system had more to give. Closed on drop unless taken.
@@ -56,22 +56,35 @@ fn receive(
 /// Bytes of the head of a control message: its length with the head, a level and a kind.
 const HEAD_BYTES: usize = size_of::<usize>() + 2 * size_of::<i32>();
 
-/// The numbers of the descriptors that the system has written, up to a message without a length.
-fn numbers(mut beside: &[u8]) -> Vec<RawFd> {
-    let mut all = Vec::new();
-    while let Some((length, rest)) = beside.split_first_chunk() {
+/// The level and the kind of a control message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ControlKind {
+    pub(crate) level: i32,
+    pub(crate) kind: i32,
+}
+
+/// The data of the control messages of this level and kind that the system has written, up to a
+/// message without a length.
+pub(crate) fn control_data(beside: &[u8], wanted: ControlKind) -> impl Iterator<Item = &[u8]> {
+    let mut rest = beside;
+    let messages = core::iter::from_fn(move || {
+        let (length, after) = rest.split_first_chunk()?;
         let length = usize::from_ne_bytes(*length);
-        let kind = rest.split_first_chunk().and_then(|(level, rest)| {
-            Some((i32::from_ne_bytes(*level), i32::from_ne_bytes(*rest.first_chunk()?)))
-        });
-        let Some(data) = beside.get(HEAD_BYTES..length) else { break };
-        if kind == Some((SOL_SOCKET, SCM_RIGHTS)) {
-            let words = data.chunks_exact(size_of::<RawFd>());
-            all.extend(words.filter_map(|word| word.first_chunk().copied().map(RawFd::from_ne_bytes)));
-        }
-        beside = beside.get(length.next_multiple_of(size_of::<usize>())..).unwrap_or_default();
-    }
-    all
+        let (level, after) = after.split_first_chunk()?;
+        let kind = i32::from_ne_bytes(*after.first_chunk()?);
+        let found = ControlKind { level: i32::from_ne_bytes(*level), kind };
+        let data = rest.get(HEAD_BYTES..length)?;
+        rest = rest.get(length.next_multiple_of(size_of::<usize>())..).unwrap_or_default();
+        Some((found, data))
+    });
+    messages.filter_map(move |(found, data)| (found == wanted).then_some(data))
+}
+
+/// The numbers of the descriptors among them.
+fn numbers(beside: &[u8]) -> Vec<RawFd> {
+    let words = control_data(beside, ControlKind { level: SOL_SOCKET, kind: SCM_RIGHTS })
+        .flat_map(|data| data.chunks_exact(size_of::<RawFd>()));
+    words.filter_map(|word| word.first_chunk().copied().map(RawFd::from_ne_bytes)).collect()
 }
 
 #[cfg(test)]
@@ -95,7 +108,7 @@ mod tests {
             Self(path.canonicalize().unwrap(), file)
         }
 
-        /// How often this process has it open.
+        /// The times that this process has it open.
         fn count(&self) -> usize {
             let all = read_dir("/proc/self/fd").unwrap().flatten();
             all.filter(|entry| read_link(entry.path()).is_ok_and(|path| path == self.0)).count()
