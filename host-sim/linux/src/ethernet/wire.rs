@@ -156,11 +156,11 @@ impl InterfaceWire {
     /// See [`Transport::poll`].
     #[inline]
     pub(super) fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
-        let found = self.ethernet.poll(budget, now, sink);
-        if found == 0 && now.since(self.probed) >= PROBE_NS {
+        // By the time alone: frames of others, forged ones too, may come without end.
+        if now.since(self.probed) >= PROBE_NS {
             self.probe(now);
         }
-        found
+        self.ethernet.poll(budget, now, sink)
     }
 
     /// Looks at the interface. One that carries no frames is waited for, for a while.
@@ -236,4 +236,77 @@ fn place(interface: u32) -> u64 {
     let text = format!("{} {} {interface}", boot.trim_end(), network.display());
     let digest: [u8; 32] = Sha256::digest(text.as_bytes()).into();
     digest.first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+    use std::thread;
+
+    use aldis_hal::nic::{Mac, Nic, TxFrame};
+    use aldis_kit::scratch::ScratchFolder;
+    use aldis_nic::CardNic;
+
+    use super::*;
+
+    struct NoMessages;
+
+    impl Sink for NoMessages {
+        fn arrived(&mut self, _: PeerId, _: &[u8]) {
+            panic!("a stranger's message");
+        }
+        fn completed(&mut self, _: aldis_hal::Token, _: Result<(), Cause>) {}
+        fn ready(&mut self, _: PeerId) {}
+        fn lost(&mut self, _: PeerId, _: Cause) {}
+    }
+
+    #[test]
+    fn a_card_is_looked_at_though_frames_of_strangers_never_end() {
+        let folder = ScratchFolder::new("flooded");
+        let socket = folder.path().join("sock").display().to_string();
+        let who = WiredIdentity {
+            job: 1,
+            me: PeerId(0),
+            epoch: Epoch(1),
+            ranks: 2,
+            links: 1,
+            mates: 0..1,
+            key: None,
+        };
+        let card = format!("memif:{socket},server").parse().unwrap();
+        let mut wire = InterfaceWire::open(&card, who).unwrap();
+        let flood = thread::spawn(move || {
+            let kind = FrameKind::EtherType(ETHERTYPE);
+            CardNic::open(&format!("memif:{socket}").parse().unwrap(), Mac([2, 0, 0, 0, 0, 9]), kind).unwrap()
+        });
+        let (mut now, mut sink) = (Instant(0), NoMessages);
+        let mut poll = |wire: &mut InterfaceWire, later: u64| {
+            now = Instant(now.0 + later);
+            (wire.poll(8, now, &mut sink), now)
+        };
+        while !flood.is_finished() {
+            poll(&mut wire, 1);
+        }
+        let mut flood = flood.join().unwrap();
+        // Those of no peer: each is one of the things that a poll has found.
+        let frame = [&[0xFF; 6][..], &[2, 0, 0, 0, 0, 9], &ETHERTYPE.to_be_bytes(), &[7; 46]].concat();
+        let mut fill = |wire: &mut InterfaceWire| {
+            for _ in 0..64 {
+                let mut token = loop {
+                    if flood.transmit(frame.len()).is_some() {
+                        break flood.transmit(frame.len()).unwrap();
+                    }
+                    thread::sleep(Duration::from_millis(1));
+                    poll(wire, 1);
+                };
+                token.bytes().copy_from_slice(&frame);
+                token.send();
+            }
+        };
+        fill(&mut wire);
+        for _ in 0..4 {
+            let (found, now) = poll(&mut wire, PROBE_NS);
+            assert_eq!((found, wire.probed), (8, now));
+        }
+    }
 }
