@@ -73,6 +73,12 @@ impl FromStr for CardsChoice {
             {
                 return Err(format!("{first} is named twice; two cards are two interfaces"));
             }
+            if let Some(path) = first.capture.as_ref().filter(|path| second.capture.as_ref() == Some(*path)) {
+                return Err(format!(
+                    "both cards would write their frames to one file, {path}; give each its own, such as \
+                     pcap=/tmp/a%r.pcap and pcap=/tmp/b%r.pcap"
+                ));
+            }
         }
         Ok(Self { first, second })
     }
@@ -300,6 +306,7 @@ mod tests {
         for (text, answer) in [
             ("packet:a+packet:b,udp", "say udp, auth, patience=SECONDS and mac=interface of the first card"),
             ("packet:a+packet:a", "named twice"),
+            ("packet:a,pcap=/tmp/%r+packet:b,pcap=/tmp/%r", "to one file, /tmp/%r; give each its own"),
             ("packet:+packet:a", "names no interface"),
             ("packet:a+tap:", "names no interface"),
         ] {

@@ -7,6 +7,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`command_line`] | words to options, or to help |
+//! | `captures` | files of captured frames, one a rank |
 //! | [`options`] | the options of a job and of its first program |
 //! | [`programs`] | several programs in one job |
 //! | [`hosts`] | where ranks run, and which ranks each host gets |
@@ -23,6 +24,7 @@
 //!
 //! Threads: the launcher is one `poll(2)` loop. Reaching a peer that died: the job is ended.
 
+mod captures;
 pub mod command_line;
 pub mod hosts;
 pub mod options;

@@ -307,7 +307,7 @@ impl Options {
                 "--transport shm reaches the ranks of one host, and there are {count}; try --transport auto"
             ));
         }
-        if let Some(text) = self.card_fault() {
+        if let Some(text) = self.card_fault().or_else(|| self.capture_fault(&shares)) {
             return Err(text);
         }
         let crowd = shares.iter().map(|share| share.ranks).max().filter(|_| self.uses_tcp(&shares));
