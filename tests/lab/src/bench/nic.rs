@@ -1,11 +1,12 @@
 //! `cargo xtask bench nic`: messages over network cards beside raw frames of the same cards.
 
+use core::ops::RangeInclusive;
 use std::process::Command;
 
 use aldis_shell::shell;
 use aldis_shell::table::Table;
 use aldis_shell::workspace::{self, Workspace};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -19,6 +20,9 @@ const SHORT_FRAME: usize = 64;
 const MAC_HEADER: usize = 14;
 const COUNTED: usize = 64;
 const LONG: usize = 64 << 10;
+/// The longest MTU of AF_XDP's frames, and the MTUs that a memif may have (docs/cards.md).
+const XDP_MTU_MAX: usize = 3826;
+const MEMIF_MTUS: RangeInclusive<usize> = 576..=9216;
 /// Seconds that the ranks may take.
 const LIMIT_S: &str = "60";
 
@@ -28,13 +32,14 @@ const LIMIT_S: &str = "60";
 /// between two ranks, both ways at once, and what `aldis-nic bench` moves of raw frames between the
 /// two ends: frames of 64 bytes, and of the longest that the MTU allows. Without cards it lays a
 /// cable between two interfaces in a network of its own, for AF_PACKET and AF_XDP (as root, or with
-/// users' namespaces for AF_PACKET alone), and connects two memifs. Every message is verified.
+/// users' namespaces for AF_PACKET alone), and connects two memifs. A kind that cannot have the MTU
+/// is left out, which is said. Every message is verified.
 #[derive(Args)]
 pub(crate) struct NicBench {
     /// Cards of this machine instead: those of rank 0 and rank 1, as `aldis-run --nic` takes them
     #[arg(value_name = "CARD", num_args = 2)]
     cards: Vec<String>,
-    /// The interfaces' MTU
+    /// The MTU of interfaces and memifs
     #[arg(long, value_name = "BYTES", default_value_t = 1500)]
     mtu: usize,
     /// Print one JSON object a line instead of the table
@@ -100,10 +105,19 @@ impl NicBench {
             "aldis-nic",
         ]);
         shell::run(cargo.args(["-p", "aldis-bench", "--bin", "bench_nic"]))?;
-        let mut table = Table::new(["cards", "row", "unit", "messages", "raw frames", "ratio", "aim"]);
-        for ends in self.wires() {
+        let mut failed = Vec::new();
+        for ends in self.wires(nix::unistd::geteuid().is_root()) {
             eprintln!("{}: {} and {}", ends.name, ends.cards[0], ends.cards[1]);
-            for row in self.measure(&workspace, &ends)? {
+            let rows = match self.measure(&workspace, &ends) {
+                Ok(rows) => rows,
+                Err(error) => {
+                    eprintln!("{}: {error:#}", ends.name);
+                    failed.push(ends.name);
+                    continue;
+                }
+            };
+            let mut table = Table::new(["cards", "row", "unit", "messages", "raw frames", "ratio", "aim"]);
+            for row in rows {
                 let ratio = row.message / row.raw;
                 if self.json {
                     let NicRow { what, unit, message, raw, aim } = &row;
@@ -124,15 +138,17 @@ impl NicBench {
                     row.aim.into(),
                 ]);
             }
+            // As they come: what fails later takes nothing away.
+            if !self.json {
+                println!("{table}");
+            }
         }
-        if !self.json {
-            println!("{table}");
-        }
+        ensure!(failed.is_empty(), "not measured: {}", failed.join(", "));
         Ok(())
     }
 
     /// The wires that are measured.
-    fn wires(&self) -> Vec<WireEnds> {
+    fn wires(&self, is_root: bool) -> Vec<WireEnds> {
         if let [one, other] = &self.cards[..] {
             let cards = [one.clone(), other.clone()];
             return vec![WireEnds { name: format!("{one}, {other}"), cards, is_own: false }];
@@ -146,16 +162,23 @@ impl NicBench {
         let socket = socket.display();
         let memif = WireEnds {
             name: "memif".into(),
-            cards: [format!("memif:{socket},server"), format!("memif:{socket}")],
+            cards: [",server", ""].map(|end| format!("memif:{socket}{end},mtu={}", self.mtu)),
             is_own: false,
         };
         let mut wires = vec![cable("packet")];
-        if nix::unistd::geteuid().is_root() {
-            wires.push(cable("xdp"));
-        } else {
+        if !is_root {
             eprintln!("without xdp: its program is root's to load");
+        } else if self.mtu > XDP_MTU_MAX {
+            eprintln!("without xdp: its frames have an MTU of at most {XDP_MTU_MAX}");
+        } else {
+            wires.push(cable("xdp"));
         }
-        wires.push(memif);
+        if MEMIF_MTUS.contains(&self.mtu) {
+            wires.push(memif);
+        } else {
+            let (least, most) = (MEMIF_MTUS.start(), MEMIF_MTUS.end());
+            eprintln!("without memif: its MTU is {least} to {most}");
+        }
         wires
     }
 
@@ -242,5 +265,29 @@ impl NicBench {
         let options = if nix::unistd::geteuid().is_root() { "-nm" } else { "-Urnm" };
         command.args([options, "sh", "-c", &cable, "sh"]).arg(program);
         command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_card_has_the_mtu_or_is_left_out() {
+        let wires = |mtu, is_root| {
+            let wires = NicBench { cards: Vec::new(), mtu, json: false }.wires(is_root);
+            wires.iter().map(|ends| ends.name.clone()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(wires(1500, true), "packet xdp memif");
+        assert_eq!(wires(1500, false), "packet memif");
+        assert_eq!(wires(XDP_MTU_MAX + 1, true), "packet memif");
+        assert_eq!(wires(65_000, true), "packet");
+        let bench = NicBench { cards: Vec::new(), mtu: 9000, json: false };
+        let wires = bench.wires(true);
+        let memif = wires.iter().find(|ends| ends.name == "memif").unwrap();
+        assert!(memif.cards.iter().all(|card| card.ends_with(",mtu=9000")), "{:?}", memif.cards);
+        let cards = ["packet:a", "packet:b"].map(str::to_owned).to_vec();
+        let named = NicBench { cards: cards.clone(), mtu: 65_000, json: false }.wires(true);
+        assert!(named.len() == 1 && named.iter().all(|ends| ends.cards[..] == cards));
     }
 }
