@@ -4,8 +4,10 @@
  * by callbacks or with a driver of the library's, and a clock; nothing here allocates, and nothing
  * blocks longer than the time-out that the caller says. A rank is used by one thread at a time.
  *
- * Ranks in C and in Rust, on boards and under Linux (`aldis-run --transport ethernet`), are ranks of
- * one job, as long as they agree on job, size, window, message_bytes, UDP and key.
+ * Ranks in C and in Rust that find each other by discovery are ranks of one job, as long as they agree
+ * on job, size, window, message_bytes, UDP and key: firmware, and processes under Linux that make such
+ * an endpoint themselves. Ranks that `aldis-run` starts are not, even with `--transport ethernet`: they
+ * know each other by their launcher alone.
  *
  * Every call returns ALDIS_OK or an error below zero; aldis_error_text names it in short, and
  * aldis_last_error tells in full with whom and why.
