@@ -246,8 +246,10 @@ impl CardChoice {
 
     /// Takes a word of the user's.
     fn take(&mut self, word: &str) -> Result<(), String> {
-        if let Some(seconds) = word.strip_prefix("patience=").and_then(|seconds| seconds.parse().ok()) {
-            self.patience_s = Some(seconds);
+        if let Some(seconds) = word.strip_prefix("patience=") {
+            let wrong =
+                |_| format!("{word:?} is no patience; it is patience=SECONDS, whole ones, 1 at least");
+            self.patience_s = Some(seconds.parse().map_err(wrong)?);
             return Ok(());
         }
         if let Some(path) = word.strip_prefix("pcap=").filter(|path| !path.is_empty()) {
@@ -433,7 +435,12 @@ mod tests {
             ("packet:", "names no interface"),
             ("packet:eth0,pcap=", "pcap=PATH or counters"),
             ("packet:eth0,fast", "\"fast\" says nothing"),
-            ("packet:eth0,patience=0", "patience=SECONDS"),
+            (
+                "packet:eth0,patience=0",
+                "\"patience=0\" is no patience; it is patience=SECONDS, whole ones, 1 at least",
+            ),
+            ("memif:m,patience=1.5", "\"patience=1.5\" is no patience"),
+            ("xdp:eth0,patience=", "\"patience=\" is no patience"),
             ("tap:t0,mac=interface", "leave mac=interface out"),
             ("tap:t0,server", "\"server\" says nothing"),
             ("memif:", "names no socket"),
