@@ -1,16 +1,16 @@
 //! Cards in networks of their own.
 
-use core::net::{Ipv4Addr, SocketAddrV4};
 use core::time::Duration;
-use std::net::UdpSocket;
 use std::process::Command;
 use std::time::Instant;
 
-use aldis_hal::nic::{Offload, RxFrame};
+use aldis_hal::nic::RxFrame;
 use aldis_kit::network::{CABLE, TAPS, is_inside};
 use aldis_sys::event::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::*;
+
+mod stack;
 
 const ETHERTYPE: u16 = 0x88B5;
 const ONE: Mac = Mac([2, 0xA1, 0, 0, 0, 1]);
@@ -214,68 +214,6 @@ fn who_sleeps_at_a_card_is_woken_by_frames_alone_though_it_is_made_anew() {
         send(&mut two, ONE, b"wakes");
         assert!(rank.is_woken(), "{choice}");
     }
-}
-
-/// The addresses of the rank at the card and of the system at the other end.
-const RANK: Ipv4Addr = Ipv4Addr::new(10, 161, 0, 1);
-const SYSTEM: Ipv4Addr = Ipv4Addr::new(10, 161, 0, 2);
-const PORT: u16 = 53665;
-/// Bytes of the headers of Ethernet, IPv4 and UDP.
-const HEADERS: usize = 42;
-
-/// The sum of 16-bit words by which UDP's checksum is judged: all ones if it is right.
-fn udp_sum(frame: &[u8]) -> u16 {
-    let datagram = &frame[34..];
-    let words = |bytes: &[u8]| -> u32 {
-        bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum()
-    };
-    let sum = words(&frame[26..34]) + words(datagram) + 17 + datagram.len() as u32;
-    let folded = (sum >> 16) + (sum & 0xFFFF);
-    ((folded >> 16) + folded) as u16
-}
-
-#[test]
-fn datagrams_of_the_systems_own_stack_come_though_their_checksum_is_not_computed() {
-    let mac = "02:a1:00:00:00:01";
-    let layout = format!(
-        "{CABLE}; ip addr add {SYSTEM}/8 dev v1; ip neigh add {RANK} lladdr {mac} dev v1 nud permanent"
-    );
-    let test =
-        "interface::tests::datagrams_of_the_systems_own_stack_come_though_their_checksum_is_not_computed";
-    if !is_inside(&layout, test) {
-        return;
-    }
-    let mut nic = InterfaceNic::open(&"packet:v0,udp".parse().unwrap(), ONE, Some(ETHERTYPE_IPV4)).unwrap();
-    let system = UdpSocket::bind(SocketAddrV4::new(SYSTEM, PORT)).unwrap();
-    let deadline = Instant::now() + Duration::from_secs(10);
-    let mut next = |count: usize| loop {
-        system.send_to(&vec![7; count], SocketAddrV4::new(RANK, PORT)).unwrap();
-        if let Some(frame) = nic.receive() {
-            let is_ours = frame.bytes().get(36..38) == Some(&PORT.to_be_bytes());
-            if is_ours && frame.bytes().len() == HEADERS + count {
-                return (frame.bytes().to_vec(), frame.checked());
-            }
-        }
-        assert!(Instant::now() < deadline, "nothing comes");
-        std::thread::sleep(Duration::from_millis(5));
-    };
-    let (frame, checked) = next(101);
-    assert!(udp_sum(&frame) != 0xFFFF, "the device of a veth leaves the checksum out");
-    assert_eq!((checked, &frame[HEADERS..]), (Offload::UDP_RX, &[7; 101][..]));
-    // What comes with a checksum is for the layer above to check.
-    let mut other = InterfaceNic::open(&"packet:v1".parse().unwrap(), TWO, Some(ETHERTYPE_IPV4)).unwrap();
-    let mut token = other.transmit(frame.len()).unwrap();
-    token.bytes().copy_from_slice(&frame);
-    token.send();
-    let checked = loop {
-        match nic.receive() {
-            Some(came) if came.bytes() == frame && came.checked().is_empty() => break true,
-            Some(_) => {}
-            None if Instant::now() > deadline => break false,
-            None => std::thread::yield_now(),
-        }
-    };
-    assert!(checked, "none without what the system says of those of its own");
 }
 
 #[test]
