@@ -77,6 +77,14 @@ static void neighbors(void) {
     MPI_Comm_set_errhandler(ring, MPI_ERRORS_RETURN);
     refused(MPI_Neighbor_allgather(given + COUNT, COUNT, MPI_INT, given, COUNT, MPI_INT, ring), "MPI_Neighbor_allgather");
     refused(MPI_Neighbor_alltoall(given + 1, COUNT, MPI_INT, given, COUNT, MPI_INT, ring), "MPI_Neighbor_alltoall");
+    int counts[2] = {COUNT, COUNT}, starts[2] = {0, COUNT}, apart[2] = {COUNT, 2 * COUNT};
+    refused(MPI_Neighbor_alltoallv(given, counts, starts, MPI_INT, given, counts, starts, MPI_INT, ring), "MPI_Neighbor_alltoallv");
+    refused(MPI_Neighbor_allgatherv(given, COUNT, MPI_INT, given, counts, starts, MPI_INT, ring), "MPI_Neighbor_allgatherv");
+    /* Each gives to the left what is in front, and takes what is behind from the right. */
+    static int both[3 * COUNT];
+    int lens[2] = {COUNT, 0}, rooms[2] = {0, COUNT};
+    check(MPI_Neighbor_alltoallv(both, lens, starts, MPI_INT, both, rooms, apart, MPI_INT, ring) == MPI_SUCCESS,
+          "MPI_Neighbor_alltoallv of parts of a buffer");
     for (int i = 0; i < 2 * COUNT; i++) {
         given[i] = rank;
     }

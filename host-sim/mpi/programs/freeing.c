@@ -291,6 +291,44 @@ static int refuse_type(MPI_Datatype type, int key, void *extra, void *value, voi
     return MPI_ERR_OTHER;
 }
 
+static int is_stubborn;
+
+static int stay(MPI_Comm comm, int key, void *value, void *extra) {
+    (void)comm, (void)key, (void)value, (void)extra;
+    return is_stubborn ? MPI_ERR_OTHER : MPI_SUCCESS;
+}
+
+static int stay_with_type(MPI_Datatype type, int key, void *value, void *extra) {
+    (void)type;
+    return stay(WORLD, key, value, extra);
+}
+
+/* What a delete function refuses to free stays, with the attribute. */
+static void kept(void) {
+    int key, type_key, value = 7, flag, *found;
+    MPI_Comm comm;
+    MPI_Datatype type;
+    MPI_Comm_dup(WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Type_contiguous(2, MPI_INT, &type);
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, stay, &key, NULL);
+    MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, stay_with_type, &type_key, NULL);
+    MPI_Comm_set_attr(comm, key, &value);
+    MPI_Type_set_attr(type, type_key, &value);
+    is_stubborn = 1;
+    CHECK(MPI_Comm_free(&comm) != MPI_SUCCESS && comm != MPI_COMM_NULL);
+    CHECK(MPI_Type_free(&type) != MPI_SUCCESS && type != MPI_DATATYPE_NULL);
+    is_stubborn = 0;
+    CHECK(MPI_Comm_get_attr(comm, key, &found, &flag) == MPI_SUCCESS && flag && found == &value);
+    CHECK(MPI_Type_get_attr(type, type_key, &found, &flag) == MPI_SUCCESS && flag && found == &value);
+    CHECK(MPI_Comm_free(&comm) == MPI_SUCCESS && comm == MPI_COMM_NULL);
+    CHECK(MPI_Type_free(&type) == MPI_SUCCESS && type == MPI_DATATYPE_NULL);
+    MPI_Comm_free_keyval(&key);
+    MPI_Type_free_keyval(&type_key);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+}
+
 /* A key that objects have is freed by several, and goes with the last of its attributes. */
 static void keys(void) {
     int key, same, value = 7, flag, *found;
@@ -328,6 +366,7 @@ int main(int argc, char **argv) {
     right = (rank + 1) % size, left = (rank + size - 1) % size;
     opposite();
     before_barrier();
+    kept();
     receives();
     messages();
     collectives();

@@ -313,6 +313,9 @@ static void try_buffers(void) {
 /* Objects that are not fit, or are used twice. */
 static void try_objects(void) {
     TRY("MPI_Allreduce", "MPI_BAND of MPI_DOUBLE", MPI_Allreduce(in, out, 1, MPI_DOUBLE, MPI_BAND, WORLD), MPI_ERR_OP);
+    TRY("MPI_Allreduce", "MPI_REPLACE", MPI_Allreduce(in, out, 1, MPI_INT, MPI_REPLACE, WORLD), MPI_ERR_OP);
+    TRY("MPI_Reduce", "MPI_NO_OP", MPI_Reduce(in, out, 1, MPI_INT, MPI_NO_OP, 0, WORLD), MPI_ERR_OP);
+    TRY("MPI_Iscan", "MPI_NO_OP", MPI_Iscan(in, out, 1, MPI_INT, MPI_NO_OP, WORLD, &new_MPI_Request), MPI_ERR_OP);
     TRY("MPI_Allreduce", "MPI_SUM of a derived type", MPI_Allreduce(in, out, 1, vector, MPI_SUM, WORLD), MPI_ERR_OP, MPI_ERR_TYPE);
     TRY("MPI_Start", "a request that is under way", MPI_Start(&receiving), MPI_ERR_REQUEST);
     TRY("MPI_Startall", "a request twice", MPI_Startall(2, (MPI_Request[]){persistent, persistent}), MPI_ERR_REQUEST);

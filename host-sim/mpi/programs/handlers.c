@@ -98,6 +98,10 @@ static void nothing_made(void) {
     CHECK(MPI_Cart_create(MPI_COMM_WORLD, 1, dims, periods, 0, &made[1]) != MPI_SUCCESS && made[1] == MPI_COMM_NULL);
     CHECK(MPI_Comm_create(MPI_COMM_WORLD, MPI_GROUP_NULL, &made[2]) != MPI_SUCCESS && made[2] == MPI_COMM_NULL);
     CHECK(MPI_Intercomm_merge(MPI_COMM_WORLD, 0, &made[3]) != MPI_SUCCESS && made[3] == MPI_COMM_NULL);
+    MPI_Request request;
+    MPI_Comm copies[2] = {MPI_COMM_WORLD, MPI_COMM_WORLD};
+    CHECK(MPI_Comm_idup(MPI_COMM_NULL, &copies[0], &request) != MPI_SUCCESS && copies[0] == MPI_COMM_NULL);
+    CHECK(MPI_Comm_idup_with_info(MPI_COMM_NULL, MPI_INFO_NULL, &copies[1], &request) != MPI_SUCCESS && copies[1] == MPI_COMM_NULL);
     CHECK(MPI_Comm_split_type(MPI_COMM_WORLD, 12345, 0, MPI_INFO_NULL, &made[4]) != MPI_SUCCESS && made[4] == MPI_COMM_NULL);
 }
 

@@ -210,15 +210,19 @@ static void tell_wrongly(MPI_Comm *comm, int *code, ...) {
 
 /* Keys, error handlers and hints that are freed while communicators have them. */
 static void kept_with_communicators(void) {
-    int key, other, flag = 0;
+    int key, same, other, flag = 0;
     char value[8] = "";
     MPI_Comm comm, twin;
     MPI_Info hints, back;
     MPI_Errhandler handler, others[4], found;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_create_keyval(copied, deleted, &key, NULL);
+    same = key;
     MPI_Comm_set_attr(comm, key, &copies);
     MPI_Comm_free_keyval(&key);
+    /* A key lives as long as something has it. */
+    CHECK(MPI_Comm_set_attr(comm, same, &copies) == MPI_SUCCESS && deletions == 1);
+    deletions = 0;
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &other, NULL);
     MPI_Info_create(&hints);
     MPI_Info_set(hints, "mpi_assert_exact_length", "false");

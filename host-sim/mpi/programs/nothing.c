@@ -37,6 +37,16 @@ static void messages(void) {
     DONE(MPI_Wait(&request, &status));
     DONE(MPI_Psend_init(NULL, 1, 0, MPI_INT, nobody, 0, WORLD, MPI_INFO_NULL, &request));
     DONE(MPI_Request_free(&request));
+    DONE(MPI_Psend_init(NULL, 4, 3, MPI_INT, nobody, 0, WORLD, MPI_INFO_NULL, &request));
+    DONE(MPI_Start(&request));
+    DONE(MPI_Pready_range(0, 3, request));
+    DONE(MPI_Wait(&request, &status));
+    DONE(MPI_Request_free(&request));
+    DONE(MPI_Precv_init(NULL, 100, 3, MPI_INT, nobody, 0, WORLD, MPI_INFO_NULL, &request));
+    DONE(MPI_Start(&request));
+    DONE(MPI_Wait(&request, &status));
+    CHECK(status.MPI_SOURCE == MPI_PROC_NULL);
+    DONE(MPI_Request_free(&request));
     DONE(MPI_Parrived(MPI_REQUEST_NULL, 0, &there));
     CHECK(there == 1);
     DONE(MPI_Pack(NULL, 0, MPI_INT, NULL, 0, &position, WORLD));

@@ -32,7 +32,7 @@ fn attributes<R>(
 }
 
 fn set(of: ObjectKind, object: Handle, number: c_int, value: usize) -> Result<(), CallFault> {
-    if key(number, of)?.is_freed {
+    if key(number, of)?.is_gone() {
         return Err(CallFault::new(MPI_ERR_KEYVAL, "an attribute key that was freed"));
     }
     let find = |list: &Attributes| list.iter().find(|(known, _)| *known == number).map(|(_, value)| *value);

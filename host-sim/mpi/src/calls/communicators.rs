@@ -103,8 +103,10 @@ fn to_be_freed(handle: Ptr<Handle>) -> Result<Handle, CallFault> {
 /// another.
 fn free(handle: Ptr<Handle>) -> Result<(), CallFault> {
     let own = to_be_freed(handle)?;
-    let attributes = change(own, |data| core::mem::take(&mut data.attributes))?;
-    attributes::deleted(ObjectKind::Comm, own, &attributes)?;
+    let mut attributes = change(own, |data| core::mem::take(&mut data.attributes))?;
+    let deleted = attributes::deleted(ObjectKind::Comm, own, &mut attributes);
+    change(own, |data| data.attributes.append(&mut attributes))?;
+    deleted?;
     buffers::forget(own)?;
     remove(own)?;
     freed_comms::release(requests::communicators);
@@ -167,14 +169,14 @@ mpi! { fn MPI_Comm_dup_with_info(comm: Handle, hints: Handle, made: Ptr<Handle>)
 } }
 
 mpi! { fn MPI_Comm_idup(comm: Handle, made: Ptr<Handle>, request: Ptr<Handle>) on comm => {
-    made.check_place()?;
+    made.set(MPI_COMM_NULL)?;
     request.check_place()?;
     let copy = duplicate(comm, None)?;
     request.set(futures::begin(comm, async move { made.set(copy.await?) })?)?;
 } }
 
 mpi! { fn MPI_Comm_idup_with_info(comm: Handle, hints: Handle, made: Ptr<Handle>, request: Ptr<Handle>) on comm => {
-    made.check_place()?;
+    made.set(MPI_COMM_NULL)?;
     request.check_place()?;
     let copy = duplicate(comm, Some(info::of_communicator(hints)?))?;
     request.set(futures::begin(comm, async move { made.set(copy.await?) })?)?;

@@ -11,7 +11,7 @@ use crate::abi::{Handle, MPI_COMM_SELF, MPI_OP_NULL};
 use crate::calls::collectives::Operand;
 use crate::ffi::{Address, Ptr};
 use crate::objects::datatypes::{aliased, piece_memory};
-use crate::objects::operations::{UserOperation, commutes, free, insert, kernel, of_number};
+use crate::objects::operations::{UserOperation, commutes, free, insert, local_kernel, of_number};
 use crate::process::handles::to_int;
 use crate::process::spare::Spare;
 
@@ -33,7 +33,7 @@ mpi! { fn MPI_Op_commutative(op: Handle, flag: Ptr<c_int>) on MPI_COMM_SELF => {
 mpi! { fn MPI_Reduce_local_c(input: Address, into: Address, count: i64, datatype: Handle, op: Handle) on MPI_COMM_SELF => {
     input.check("inbuf")?;
     into.check("inoutbuf")?;
-    let kernel = kernel(op, datatype)?;
+    let kernel = local_kernel(op, datatype)?;
     let pieces = piece_memory(input, count, datatype).zip(piece_memory(into, count, datatype));
     if let Some((given, result)) = pieces.filter(|(given, result)| !given.overlaps(*result)) {
         // SAFETY: the arguments are the program's, which leaves them alone meanwhile, and apart.

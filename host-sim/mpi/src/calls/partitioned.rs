@@ -44,6 +44,7 @@ impl PartitionedMessage {
         let (peer, tag): (Rank, _) = (rank(peer)?, tag(number)?);
         // SAFETY: the caller's promise.
         let data = unsafe { ProgramData::new(self.address, total, self.datatype) }?;
+        let data = if peer == Rank::NULL { data.without_peer() } else { data };
         let bundles = Bundles::of(partitions, sends);
         let partitions = bundles.as_ref().map_or(partitions, Bundles::count);
         let request = engine::with(|engine| {

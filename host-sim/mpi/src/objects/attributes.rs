@@ -28,10 +28,17 @@ pub(crate) struct Keyval {
     copy: usize,
     delete: usize,
     extra: Ptr<c_void>,
-    pub(crate) is_freed: bool,
+    is_freed: bool,
     /// Set once it has been given to an object: a function that finds it there may free it too, as
     /// delete functions do.
     is_shared: bool,
+}
+
+impl Keyval {
+    /// Returns true if it was freed and no object can have it.
+    pub(crate) const fn is_gone(&self) -> bool {
+        self.is_freed && !self.is_shared
+    }
 }
 
 /// The attributes of an object, in the order in which they were set.
@@ -61,7 +68,7 @@ pub(crate) fn free(number: Ptr<c_int>, of: ObjectKind) -> Result<(), CallFault> 
     let place = number.get()?;
     let known = key(place, of)?;
     let gone = || CallFault::new(MPI_ERR_KEYVAL, "an attribute key that was freed before");
-    if known.is_freed && !known.is_shared {
+    if known.is_gone() {
         return Err(gone());
     }
     let mut keys = KEYS.borrow_mut();
@@ -89,9 +96,14 @@ pub(crate) fn copied(
     Ok(copies)
 }
 
-/// Tells the delete functions, in reverse order, that an object goes away.
-pub(crate) fn deleted(of: ObjectKind, object: Handle, attributes: &Attributes) -> Result<(), CallFault> {
-    attributes.iter().rev().try_for_each(|&(number, value)| deleted_one(of, object, number, value))
+/// Tells the delete functions, in reverse order, that an object goes away. The attributes from the
+/// first whose function refuses are left.
+pub(crate) fn deleted(of: ObjectKind, object: Handle, attributes: &mut Attributes) -> Result<(), CallFault> {
+    while let Some(&(number, value)) = attributes.last() {
+        deleted_one(of, object, number, value)?;
+        attributes.pop();
+    }
+    Ok(())
 }
 
 pub(crate) fn deleted_one(

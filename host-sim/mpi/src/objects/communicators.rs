@@ -95,8 +95,8 @@ pub(crate) fn start([world, itself]: [Comm; 2]) {
 
 /// The program ends: the attributes of self are deleted first (MPI 5.0, 11.2.4).
 pub(crate) fn finish() -> Result<(), CallFault> {
-    let attributes = change(MPI_COMM_SELF, |own| core::mem::take(&mut own.attributes))?;
-    attributes::deleted(ObjectKind::Comm, MPI_COMM_SELF, &attributes)
+    let mut attributes = change(MPI_COMM_SELF, |own| core::mem::take(&mut own.attributes))?;
+    attributes::deleted(ObjectKind::Comm, MPI_COMM_SELF, &mut attributes)
 }
 
 /// Ranks of the job.

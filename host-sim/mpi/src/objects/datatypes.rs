@@ -560,8 +560,10 @@ pub(crate) fn free(handle: Handle) -> Result<(), CallFault> {
     if is_named(handle) || predefined::is_asked_for(handle) {
         return Err(CallFault::new(MPI_ERR_TYPE, "a predefined datatype cannot be freed"));
     }
-    let attributes = change(handle, |own| core::mem::take(&mut own.attributes))?;
-    attributes::deleted(ObjectKind::Datatype, handle, &attributes)?;
+    let mut attributes = change(handle, |own| core::mem::take(&mut own.attributes))?;
+    let deleted = attributes::deleted(ObjectKind::Datatype, handle, &mut attributes);
+    change(handle, |own| own.attributes.append(&mut attributes))?;
+    deleted?;
     let freed = TYPES.borrow_mut().remove(handle).ok_or_else(|| missing(handle))?;
     used_types::free(handle, freed)
 }

@@ -92,6 +92,17 @@ pub(crate) fn kernel(op: Handle, datatype: Handle) -> Result<Kernel, CallFault> 
     }
 }
 
+/// The operation on elements of a datatype in memory of this rank alone, where those of one-sided
+/// calls are operations too.
+pub(crate) fn local_kernel(op: Handle, datatype: Handle) -> Result<Kernel, CallFault> {
+    match op {
+        MPI_REPLACE | MPI_NO_OP => {
+            moved(op, look(datatype, |known| known.extent)?).ok_or_else(|| refused(op, datatype))
+        }
+        _ => kernel(op, datatype),
+    }
+}
+
 /// Looks the operation up, and keeps it if nothing can change it.
 #[inline(never)]
 fn look_up(op: Handle, datatype: Handle) -> Result<Kernel, CallFault> {
@@ -99,11 +110,8 @@ fn look_up(op: Handle, datatype: Handle) -> Result<Kernel, CallFault> {
     match own {
         Some(own) => call(own, datatype),
         None => {
-            let (element, bytes) = look(datatype, |known| (known.element, known.extent))?;
-            let found = match op {
-                MPI_REPLACE | MPI_NO_OP => moved(op, bytes),
-                _ => element.and_then(|element| predefined(op, element)),
-            };
+            let element = look(datatype, |known| known.element)?;
+            let found = element.and_then(|element| predefined(op, element));
             let kernel = found.ok_or_else(|| refused(op, datatype))?;
             if is_named(datatype) {
                 LAST.set(Some(NamedKernel { op, datatype, kernel }));
@@ -118,6 +126,10 @@ fn refused(op: Handle, datatype: Handle) -> CallFault {
     let is_committed = look(datatype, |known| known.is_committed).unwrap_or(true);
     match name {
         Some(_) if !is_committed => uncommitted(),
+        Some(name) if matches!(op, MPI_REPLACE | MPI_NO_OP) => CallFault::new(
+            MPI_ERR_OP,
+            format!("{name} is an operation of one-sided calls and of no reduction"),
+        ),
         Some(name) => {
             CallFault::new(MPI_ERR_OP, format!("{name} is no operation for the datatype {datatype:#x}"))
         }

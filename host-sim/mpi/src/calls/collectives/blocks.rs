@@ -131,9 +131,25 @@ impl RankBlocks {
     /// # Errors
     /// A block in one piece has a byte of one of the others.
     pub(super) fn check_all_apart(&self, others: &Self) -> Result<(), CallFault> {
-        let mut pieces = Vec::with_capacity(self.parts.len() + others.parts.len());
-        for (side, blocks) in [self, others].into_iter().enumerate() {
-            for part in &blocks.parts {
+        Self::check_sides([(self, None), (others, None)])
+    }
+
+    /// # Errors
+    /// A block in one piece of a neighbour that is there has a byte of one of the others.
+    pub(super) fn check_neighbors_apart(
+        &self,
+        are_there: &[bool],
+        others: &Self,
+        others_there: &[bool],
+    ) -> Result<(), CallFault> {
+        Self::check_sides([(self, Some(are_there)), (others, Some(others_there))])
+    }
+
+    fn check_sides(sides: [(&Self, Option<&[bool]>); 2]) -> Result<(), CallFault> {
+        let mut pieces = Vec::with_capacity(sides.iter().map(|(blocks, _)| blocks.parts.len()).sum());
+        for (side, (blocks, are_there)) in sides.into_iter().enumerate() {
+            let is_there = |place: usize| are_there.is_none_or(|there| there.get(place) == Some(&true));
+            for (_, part) in blocks.parts.iter().enumerate().filter(|(place, _)| is_there(*place)) {
                 if let Some(piece) = part.dense()?.filter(|piece| piece.len() > 0) {
                     pieces.push((piece.address().address(), piece.len(), side));
                 }

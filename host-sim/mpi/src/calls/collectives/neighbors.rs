@@ -79,6 +79,7 @@ unsafe fn allgather(
     // SAFETY: the caller's promise.
     let data = unsafe { own.data("sendbuf") }?;
     let given = Rc::new(RankBlocks::one(own.address, data));
+    given.check_neighbors_apart(&[true], &taken, &there)?;
     let input = given_of(&mut call, given, false)?;
     let bytes = taken_of(&mut call, taken, move |place| there.get(place) == Some(&true))?;
     call.what = ByteOperation::NeighborAllgather(topology, input, bytes, list);
@@ -93,9 +94,10 @@ fn alltoall(
     let mut call = CollectiveCall::new(comm)?;
     let topology = communicators::topology(comm)?;
     let [sources, destinations] = degrees(comm)?;
-    let (there, _) = topology.presence();
+    let (there, reached) = topology.presence();
     let given = Rc::new(given(destinations)?.in_memory("sendbuf")?);
     let taken = Rc::new(taken(sources)?.in_memory("recvbuf")?);
+    given.check_neighbors_apart(&reached, &taken, &there)?;
     let (from, to) = (given.list(&mut call), taken.list(&mut call));
     let input = given_of(&mut call, given, false)?;
     let bytes = taken_of(&mut call, taken, move |place| there.get(place) == Some(&true))?;
