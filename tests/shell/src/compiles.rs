@@ -44,7 +44,13 @@ pub fn stand_in() -> Option<ExitCode> {
         return None;
     }
     let arguments: Vec<OsString> = arguments.collect();
-    let status = match Command::new(&compiler).args(&arguments).status() {
+    let mut command = Command::new(&compiler);
+    command.args(&arguments);
+    let allocator = allocator();
+    if env::var_os(PRELOAD).is_none() && allocator.is_file() {
+        command.env(PRELOAD, allocator);
+    }
+    let status = match command.status() {
         Ok(status) => status,
         Err(error) => {
             eprintln!("xtask: starting {}: {error}", compiler.display());
@@ -57,6 +63,16 @@ pub fn stand_in() -> Option<ExitCode> {
     }
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Some(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+/// The variable that names libraries whose functions stand before all others.
+const PRELOAD: &str = "LD_PRELOAD";
+
+/// An allocator for compilers that come without one of their own, as Debian's do, where its package
+/// libjemalloc2 puts it: it takes large pages, which saves one second of ten that building core
+/// takes.
+fn allocator() -> PathBuf {
+    PathBuf::from(format!("/usr/lib/{}-linux-gnu/libjemalloc.so.2", env::consts::ARCH))
 }
 
 /// The file of this run.
