@@ -143,6 +143,11 @@ impl<N: Nic> Nic for AuthenticatedNic<N> {
         Some(AuthenticatedTx { frame: self.nic.transmit(tagged)?, len, key })
     }
 
+    #[inline]
+    fn flush(&mut self) {
+        self.nic.flush();
+    }
+
     fn mtu(&self) -> usize {
         self.nic.mtu().saturating_sub(self.tag_bytes())
     }
@@ -193,6 +198,21 @@ impl<F: TxFrame> TxFrame for AuthenticatedTx<F> {
     }
 
     fn send(mut self) {
+        self.tag();
+        self.frame.send();
+    }
+
+    #[inline]
+    fn send_more(mut self) {
+        self.tag();
+        self.frame.send_more();
+    }
+}
+
+impl<F: TxFrame> AuthenticatedTx<F> {
+    /// Writes the tag, if frames have one.
+    #[inline]
+    fn tag(&mut self) {
         if let Some(key) = self.key
             && let Some((frame, tag)) = self.frame.bytes().split_last_chunk_mut::<TAG_BYTES>()
         {
@@ -201,7 +221,6 @@ impl<F: TxFrame> TxFrame for AuthenticatedTx<F> {
             }
             *tag = key.tag(frame);
         }
-        self.frame.send();
     }
 }
 

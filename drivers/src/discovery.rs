@@ -302,6 +302,11 @@ impl<N: Nic> Nic for Discovery<'_, N> {
         self.nic.transmit(len)
     }
 
+    #[inline]
+    fn flush(&mut self) {
+        self.nic.flush();
+    }
+
     fn mtu(&self) -> usize {
         self.nic.mtu()
     }

@@ -70,6 +70,16 @@ pub trait TxFrame {
     fn bytes(&mut self) -> &mut [u8];
     /// Hands the frame to the device; it may still be lost on the wire.
     fn send(self);
+    /// Sends like [`send`](Self::send), but the device need not be told before the next
+    /// [`flush`](Nic::flush), which the caller makes soon: frames that leave together cost one
+    /// doorbell, call of a system or index that another core reads.
+    #[inline]
+    fn send_more(self)
+    where
+        Self: Sized,
+    {
+        self.send();
+    }
 }
 
 /// A device that sends and receives Ethernet frames without blocking.
@@ -88,6 +98,11 @@ pub trait Nic {
     /// A frame of `len` bytes to fill, if a descriptor is free and `len` is at most MTU and
     /// [`MAC_HEADER_BYTES`].
     fn transmit(&mut self, len: usize) -> Option<Self::Tx<'_>>;
+    /// Has the device send what it was not told of yet ([`TxFrame::send_more`]). A device that
+    /// lends the frames of another hands it on. What is not flushed leaves with the next frame that
+    /// is sent, or the next look for one that came.
+    #[inline]
+    fn flush(&mut self) {}
     /// The largest payload of a frame, in bytes.
     fn mtu(&self) -> usize;
     /// The device's address.

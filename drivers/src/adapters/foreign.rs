@@ -21,6 +21,14 @@ pub trait ForeignDevice {
     /// Takes a frame; one for which it has no room is lost.
     fn send(&mut self, frame: &[u8]);
 
+    /// Takes a frame like [`send`](Self::send), which may wait for [`flush`](Self::flush).
+    fn send_more(&mut self, frame: &[u8]) {
+        self.send(frame);
+    }
+
+    /// Sends what waits.
+    fn flush(&mut self) {}
+
     /// Returns its address.
     fn mac(&self) -> Mac;
 
@@ -97,6 +105,11 @@ impl<D: ForeignDevice> TxFrame for ForeignSend<'_, D> {
     fn send(self) {
         self.device.send(self.bytes);
     }
+
+    #[inline]
+    fn send_more(self) {
+        self.device.send_more(self.bytes);
+    }
 }
 
 impl<D: ForeignDevice> Nic for ForeignNic<'_, D> {
@@ -122,6 +135,11 @@ impl<D: ForeignDevice> Nic for ForeignNic<'_, D> {
     fn transmit(&mut self, len: usize) -> Option<ForeignSend<'_, D>> {
         let bytes = self.transmit.get_mut(..len).filter(|_| len <= self.mtu + MAC_HEADER_BYTES)?;
         self.device.has_room().then_some(ForeignSend { device: &mut self.device, bytes })
+    }
+
+    #[inline]
+    fn flush(&mut self) {
+        self.device.flush();
     }
 
     fn mtu(&self) -> usize {

@@ -163,6 +163,10 @@ impl Nic for ComputingNic {
         self.0.transmit(len)
     }
 
+    fn flush(&mut self) {
+        self.0.flush();
+    }
+
     fn mtu(&self) -> usize {
         self.0.mtu()
     }

@@ -32,6 +32,14 @@ impl<N: Nic> Ethernet<'_, N> {
     /// Sends at most `most` frames: one of each link that has something, in turn.
     #[inline]
     pub(super) fn pump(&mut self, most: u32) {
+        if self.send_due(most) > 0 {
+            self.nic.flush();
+        }
+    }
+
+    /// Sends at most `most` frames, of which the device may not have been told; returns how many.
+    #[inline]
+    fn send_due(&mut self, most: u32) -> u32 {
         let mut sent = 0;
         while sent < most
             && let Some(index) = self.engine.due.pop(self.engine.links)
@@ -45,10 +53,11 @@ impl<N: Nic> Ethernet<'_, N> {
                 SendTurn::NoDescriptor => {
                     self.engine.counters.no_descriptor += 1;
                     self.engine.due.push(self.engine.links, index);
-                    return;
+                    break;
                 }
             }
         }
+        sent
     }
 }
 
@@ -72,6 +81,7 @@ impl<N: Nic> Ethernet<'_, N> {
             send(nic, WireEnds { framing: engine.framing, port: engine.port, to }, frame, payload)
         {
             engine.counters.frames_sent += 1;
+            nic.flush();
         }
     }
 
@@ -118,7 +128,7 @@ fn send<N: Nic>(nic: &mut N, ends: WireEnds, frame: Frame, payload: &[u8]) -> Se
     let Some(frame) = seal(frame, payload) else { return SendTurn::Idle };
     let heading = framing.heading(SUBTYPE, to, port, [frame.as_bytes(), payload]);
     fill(token.bytes(), [&heading, frame.as_bytes(), payload]);
-    token.send();
+    token.send_more();
     SendTurn::Sent
 }
 

@@ -48,6 +48,8 @@ pub struct Memif<M, const REGIONS: usize = 1> {
     mac: Mac,
     frame_bytes: usize,
     is_started: bool,
+    /// True if frames lie in the ring of which the peer has not been told.
+    is_untold: bool,
     fault: Option<MemifError>,
     counters: MemifCounters,
     // Behind the rings, which lie in them.
@@ -93,6 +95,7 @@ impl<M: RegionMemory, const REGIONS: usize> Memif<M, REGIONS> {
             mac,
             frame_bytes,
             is_started: false,
+            is_untold: false,
             fault: None,
             counters: MemifCounters::default(),
             regions,
@@ -142,6 +145,7 @@ impl<M: RegionMemory, const REGIONS: usize> Memif<M, REGIONS> {
             mac,
             frame_bytes: frame_bytes.max(MAC_HEADER_BYTES),
             is_started: true,
+            is_untold: false,
             fault: None,
             counters: MemifCounters::default(),
             regions,
@@ -238,7 +242,7 @@ impl<M: RegionMemory, const REGIONS: usize> Memif<M, REGIONS> {
         Ok(Some(slots))
     }
 
-    /// Copies a frame to buffers, and hands them over. False if there is no room.
+    /// Copies a frame to buffers, which are handed over by a flush. False if there is no room.
     fn put_out(&mut self, frame: &[u8]) -> Result<bool, MemifError> {
         let Some(slots) = self.slots_for(frame.len())? else { return Ok(false) };
         let mut rest = frame;
@@ -261,7 +265,8 @@ impl<M: RegionMemory, const REGIONS: usize> Memif<M, REGIONS> {
         if !rest.is_empty() {
             return Err(MemifError::Chain);
         }
-        self.outgoing.progress.advance::<Exact>(self.outgoing.ring.words(), slots);
+        self.outgoing.progress.fill(slots);
+        self.is_untold = true;
         Ok(true)
     }
 }
@@ -275,6 +280,7 @@ impl<M: RegionMemory, const REGIONS: usize> ForeignDevice for Memif<M, REGIONS> 
         if !self.is_up() {
             return None;
         }
+        self.flush();
         match self.take_in(room) {
             Ok(Some(bytes)) if (MAC_HEADER_BYTES..=room.len().min(self.frame_bytes)).contains(&bytes) => {
                 self.counters.received = self.counters.received.wrapping_add(1);
@@ -306,6 +312,11 @@ impl<M: RegionMemory, const REGIONS: usize> ForeignDevice for Memif<M, REGIONS> 
     }
 
     fn send(&mut self, frame: &[u8]) {
+        self.send_more(frame);
+        self.flush();
+    }
+
+    fn send_more(&mut self, frame: &[u8]) {
         let is_sent = self.is_up()
             && self.put_out(frame).unwrap_or_else(|fault| {
                 self.blame(fault);
@@ -313,6 +324,12 @@ impl<M: RegionMemory, const REGIONS: usize> ForeignDevice for Memif<M, REGIONS> 
             });
         let counter = if is_sent { &mut self.counters.sent } else { &mut self.counters.lost };
         *counter = counter.wrapping_add(1);
+    }
+
+    fn flush(&mut self) {
+        if core::mem::take(&mut self.is_untold) && self.is_up() {
+            self.outgoing.progress.publish::<Exact>(self.outgoing.ring.words());
+        }
     }
 
     fn mac(&self) -> Mac {

@@ -171,8 +171,19 @@ impl RingProgress {
 
     /// Hands so many slots, which were usable, to the other end.
     pub(super) fn advance<O: MemifOrders>(&mut self, words: RingWords<'_>, by: u16) {
+        self.fill(by);
+        self.publish::<O>(words);
+    }
+
+    /// Goes beyond so many slots, which were usable: they are the other end's when that is
+    /// [published](Self::publish).
+    pub(super) fn fill(&mut self, by: u16) {
         self.own = self.own.wrapping_add(by);
         self.usable = self.usable.saturating_sub(by);
+    }
+
+    /// Hands all slots before the next to the other end.
+    pub(super) fn publish<O: MemifOrders>(&self, words: RingWords<'_>) {
         self.own_index(words).store(self.own, O::PUBLISH);
     }
 }

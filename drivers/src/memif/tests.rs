@@ -74,6 +74,40 @@ fn frames_go_both_ways_more_often_than_there_are_descriptors() {
     assert!(memory.is_guarded());
 }
 
+#[test]
+fn frames_that_leave_together_come_with_the_flush() {
+    let (mut one, mut two, _) = pair();
+    let more = |number: u8, from: &mut MemifCard<1>| {
+        let mut token = from.transmit(60).unwrap();
+        token.bytes().fill(number);
+        token.send_more();
+    };
+    let both = [(&mut one, &mut two)].into_iter();
+    for (from, to) in both {
+        for round in 0..3 * RING as u8 {
+            more(round, from);
+            more(round + 1, from);
+            assert_eq!(received(to), None, "they wait");
+            from.flush();
+            assert_eq!(received(to), Some(vec![round; 60]));
+            more(round + 2, from);
+            assert_eq!(received(to), Some(vec![round + 1; 60]));
+            // What goes at once takes along what waits.
+            assert!(send(from, &[round + 3; 60]));
+            assert_eq!((received(to), received(to)), (Some(vec![round + 2; 60]), Some(vec![round + 3; 60])));
+        }
+    }
+    let mut sent = 0;
+    while let Some(token) = two.transmit(60) {
+        token.send_more();
+        sent += 1;
+    }
+    assert!(sent > 1 && received(&mut one).is_none());
+    two.flush();
+    assert_eq!((0..RING).filter(|_| received(&mut one).is_some()).count(), sent);
+    assert!(send(&mut two, &[5; 60]));
+}
+
 /// 2^16 frames and more, so that all indices wrap.
 #[test]
 fn indices_wrap() {

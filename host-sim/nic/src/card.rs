@@ -237,6 +237,16 @@ impl TxFrame for CardTx<'_> {
             DeviceTx::Pci(frame) => frame.send(),
         }
     }
+
+    fn send_more(mut self) {
+        self.watch.sent(self.frame.bytes());
+        match self.frame {
+            DeviceTx::Interface(frame) => frame.send_more(),
+            DeviceTx::Xdp(frame) => frame.send_more(),
+            DeviceTx::Memif(frame) => frame.send_more(),
+            DeviceTx::Pci(frame) => frame.send_more(),
+        }
+    }
 }
 
 impl DeviceTx<'_> {
@@ -291,6 +301,15 @@ impl Nic for CardNic {
             return None;
         };
         Some(CardTx { frame, watch })
+    }
+
+    fn flush(&mut self) {
+        match &mut self.device {
+            CardDevice::Interface(card) => card.flush(),
+            CardDevice::Xdp(card) => card.flush(),
+            CardDevice::Memif(card) => card.flush(),
+            CardDevice::Pci(card) => card.flush(),
+        }
     }
 
     fn mtu(&self) -> usize {

@@ -226,6 +226,13 @@ impl TxFrame for RankTx<'_> {
             Self::Bonded(frame) => frame.send(),
         }
     }
+
+    fn send_more(self) {
+        match self {
+            Self::Single(frame) => frame.send_more(),
+            Self::Bonded(frame) => frame.send_more(),
+        }
+    }
 }
 
 /// A frame to be sent.
@@ -255,6 +262,13 @@ impl Nic for RankNic {
         match self {
             Self::Single(card) => card.transmit(len).map(RankTx::Single),
             Self::Bonded(pair) => pair.nic.transmit(len).map(RankTx::Bonded),
+        }
+    }
+
+    fn flush(&mut self) {
+        match self {
+            Self::Single(card) => card.flush(),
+            Self::Bonded(pair) => pair.nic.flush(),
         }
     }
 

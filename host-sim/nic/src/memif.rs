@@ -99,6 +99,10 @@ impl TxFrame for MemifTx<'_> {
     fn send(self) {
         self.0.send();
     }
+
+    fn send_more(self) {
+        self.0.send_more();
+    }
 }
 
 impl Nic for MemifNic {
@@ -111,6 +115,10 @@ impl Nic for MemifNic {
 
     fn transmit(&mut self, len: usize) -> Option<MemifTx<'_>> {
         self.0.transmit(len).map(MemifTx)
+    }
+
+    fn flush(&mut self) {
+        self.0.flush();
     }
 
     fn mtu(&self) -> usize {
@@ -351,6 +359,19 @@ impl ForeignDevice for MemifLink {
     fn send(&mut self, frame: &[u8]) {
         if let Some(connection) = &mut self.connection {
             connection.send(frame);
+            connection.flush();
+        }
+    }
+
+    fn send_more(&mut self, frame: &[u8]) {
+        if let Some(connection) = &mut self.connection {
+            connection.send(frame);
+        }
+    }
+
+    fn flush(&mut self) {
+        if let Some(connection) = &mut self.connection {
+            connection.flush();
         }
     }
 

@@ -36,7 +36,7 @@ pub struct XdpNic {
     mtu: usize,
     /// A file that stays when the interface is made anew, and the socket with it.
     bell: Epoll,
-    /// True if the system could not send all that it has.
+    /// True if the system has not been told of all that there is to send, or could not send it.
     must_wake: bool,
     is_gone: bool,
     link: LinkState,
@@ -182,6 +182,11 @@ impl TxFrame for XdpTx<'_> {
         self.nic.wire.rings.send(self.len);
         self.nic.wake();
     }
+
+    fn send_more(self) {
+        self.nic.wire.rings.send(self.len);
+        self.nic.must_wake = true;
+    }
 }
 
 impl Nic for XdpNic {
@@ -206,6 +211,12 @@ impl Nic for XdpNic {
             self.wire.rings.reserve(len).then_some(())?;
         }
         Some(XdpTx { nic: self, len })
+    }
+
+    fn flush(&mut self) {
+        if self.must_wake {
+            self.wake();
+        }
     }
 
     fn mtu(&self) -> usize {

@@ -166,6 +166,10 @@ impl Nic for HubCard<'_> {
         self.nic.transmit(len)
     }
 
+    fn flush(&mut self) {
+        self.nic.flush();
+    }
+
     fn mtu(&self) -> usize {
         self.nic.mtu()
     }

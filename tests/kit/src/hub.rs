@@ -75,6 +75,8 @@ struct Station {
     mute: bool,
     /// The times at which the transmit descriptors in use are free again.
     busy: Vec<u64>,
+    /// Frames that its device was given and was not told to send.
+    waiting: Vec<Vec<u8>>,
     calls: Calls,
 }
 
@@ -127,6 +129,7 @@ impl Hub {
             mac,
             incoming: BTreeMap::new(),
             mute: false,
+            waiting: Vec::new(),
             busy: Vec::new(),
             calls: Calls::default(),
         });
@@ -306,12 +309,30 @@ impl TxFrame for SentFrame<'_> {
         &mut self.bytes
     }
     fn send(self) {
+        let nic = self.nic;
+        self.send_more();
+        nic.send_waiting();
+    }
+
+    /// Waits for a flush, however long that takes: one who forgets it is found out.
+    fn send_more(self) {
         let mut state = self.nic.hub.state();
         let free_at = state.now + LATENCY_NS;
         let station = &mut state.stations[self.nic.index];
         station.busy.push(free_at);
-        if station.mac == self.nic.mac && !station.mute {
-            state.send(self.bytes);
+        station.waiting.push(self.bytes);
+    }
+}
+
+impl HubNic {
+    fn send_waiting(&self) {
+        let mut state = self.hub.state();
+        let station = &mut state.stations[self.index];
+        let is_heard = station.mac == self.mac && !station.mute;
+        for bytes in core::mem::take(&mut station.waiting) {
+            if is_heard {
+                state.send(bytes);
+            }
         }
     }
 }
@@ -338,6 +359,10 @@ impl Nic for HubNic {
         let free = station.busy.len() < DESCRIPTORS && len <= self.mtu + 14;
         drop(state);
         free.then(|| SentFrame { nic: self, bytes: vec![0xDD; len] })
+    }
+
+    fn flush(&mut self) {
+        self.send_waiting();
     }
 
     fn mtu(&self) -> usize {

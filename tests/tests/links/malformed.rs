@@ -70,6 +70,9 @@ impl<N: Nic> Nic for Thrown<N> {
     fn transmit(&mut self, len: usize) -> Option<N::Tx<'_>> {
         self.nic.transmit(len)
     }
+    fn flush(&mut self) {
+        self.nic.flush();
+    }
     fn mtu(&self) -> usize {
         self.nic.mtu()
     }

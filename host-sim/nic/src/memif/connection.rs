@@ -217,10 +217,17 @@ impl MemifConnection {
         self.socket.send(message, file.map(OwnedFd::as_fd)).map_err(|_| gone())
     }
 
-    /// Sends a frame, and wakes a peer that sleeps.
+    /// Puts a frame into the ring.
     pub(super) fn send(&mut self, frame: &[u8]) {
+        if let Some(memif) = self.started() {
+            memif.send_more(frame);
+        }
+    }
+
+    /// Hands what was put into the ring to the peer, and wakes one that sleeps.
+    pub(super) fn flush(&mut self) {
         let Some(memif) = self.started() else { return };
-        memif.send(frame);
+        memif.flush();
         if memif.must_ring() {
             self.ring();
         }
