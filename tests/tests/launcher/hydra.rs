@@ -106,6 +106,12 @@ fn nodes_in_network_namespaces_talk_over_tcp() {
         assert_eq!(ended.code, Some(0), "{hosts}: {ended:#?}");
         assert_eq!(ended.out.matches("all came back").count(), 4, "{hosts}: {ended:#?}");
     }
+    // A card that is named is what lies between hosts.
+    let line = format!("-n 4 -genv ALDIS_NIC packet:eth0,counters {RANK} rounds");
+    let Some(ended) = play("10.77.0.1:2,10.77.0.2:2", &line) else { return };
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert_eq!(ended.out.matches("all came back").count(), 4, "{ended:#?}");
+    assert_eq!(ended.err.matches(": ethernet: received=").count(), 4, "{ended:#?}");
     let line = format!("-n 2 -genv ALDIS_TRANSPORT shm {RANK} rounds");
     let Some(ended) = play("10.77.0.1:1,10.77.0.2:1", &line) else { return };
     ended.says(1, &["no memory can be shared with rank", "ALDIS_TRANSPORT=auto reaches it over TCP"]);

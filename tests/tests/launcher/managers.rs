@@ -242,7 +242,7 @@ fn a_manager_that_misbehaves_is_told_with_the_command() {
 
 #[test]
 fn environments_that_cannot_be_or_differ_are_named_by_one_rank() {
-    let jobs: [(Variables, &str); 4] = [
+    let jobs: [(Variables, &str); 5] = [
         (
             |rank| vec![("ALDIS_TRANSPORT", ["auto", "tcp"][rank])],
             "rank 0: cannot join the job: ALDIS_TRANSPORT of rank 1 is not that of rank 0",
@@ -250,6 +250,10 @@ fn environments_that_cannot_be_or_differ_are_named_by_one_rank() {
         (
             |rank| vec![("ALDIS_TRANSPORT", ["auto", "pigeon"][rank])],
             "rank 1: cannot join the job: ALDIS_TRANSPORT cannot be \"pigeon\": it is auto, shm, tcp, verbs, shm-verbs, ethernet or shm-ethernet",
+        ),
+        (
+            |rank| if rank == 0 { Vec::new() } else { vec![("ALDIS_NIC", "packet:lo")] },
+            "rank 0: cannot join the job: ALDIS_NIC of rank 1 is not that of rank 0",
         ),
         (
             |rank| vec![("ALDIS_TCP_LINKS", ["x", "1"][rank])],
