@@ -197,10 +197,11 @@ pub trait SharedControl {
     /// [`Cause::TooBig`] for a payload that does not fit into a slot.
     fn publish(&mut self, set: u32, number: u32, note: Note, payload: &[u8]) -> Result<bool, Cause>;
 
-    /// Returns the payload of this rank's slot of a collective, all of it, to be written before it
-    /// is [published](Self::publish), with no other payload then; `None` where that would return
-    /// false.
-    fn slot(&mut self, set: u32, number: u32) -> Option<&mut [u8]>;
+    /// Returns the memory of this rank's slot of a collective in which a payload stands that is as
+    /// long as its [note](Note::bytes) says, to be written before it is
+    /// [published](Self::publish) by that note, with no other payload then; `None` where that would
+    /// return false.
+    fn slot(&mut self, set: u32, number: u32, bytes: u64) -> Option<&mut [u8]>;
 
     /// Looks at the slot of `peer`, which may be this rank itself, for a collective that is not
     /// finished here; `None` if it is not written yet.

@@ -13,7 +13,9 @@ use aldis_hal::shared_control::Note;
 use loom::model::Builder;
 use loom::thread;
 
-use super::control_slots::{ControlSlot, Exact, Own, PLACES, SetControl, SetPlace, SlotOrders, Theirs};
+use super::control_slots::{
+    Exact, Own, PLACES, SetControl, SetPlace, SlotBody, SlotHead, SlotOrders, Theirs,
+};
 use crate::sync::{Ordering, PairLoads, UnsafeCell};
 
 /// Declares a twin of [`Exact`] with one order relaxed.
@@ -58,8 +60,10 @@ const OLD: u32 = 0x1_0000;
 /// A rank's set in shared memory. Chunks are cells beside it, whose accesses loom sees.
 struct Set {
     control: SetControl,
-    slots: Vec<ControlSlot>,
-    /// The number of slots among them; the next ones are the places beside them.
+    heads: Vec<SlotHead>,
+    /// The bodies, behind which are the places beside them.
+    bodies: Vec<SlotBody>,
+    /// Slots.
     size: u32,
     chunks: Vec<UnsafeCell<u32>>,
 }
@@ -69,15 +73,23 @@ impl Set {
         Self {
             control: SetControl::new(context, start),
             size,
-            slots: (0..SLOTS_MAX + PLACES).map(|_| ControlSlot::new(context, start)).collect(),
+            heads: (0..size).map(|_| SlotHead::new(context, start)).collect(),
+            bodies: (0..size + PLACES).map(|_| SlotBody::new()).collect(),
             chunks: (0..CHUNKS).map(|_| UnsafeCell::new(0)).collect(),
         }
     }
 
     fn place(&self) -> SetPlace {
-        let (control, slots) = (&raw const self.control, self.slots.as_ptr());
-        let chunks = core::ptr::dangling_mut();
-        SetPlace { control, slots, chunks, size: self.size, depth: CHUNKS, chunk_bytes: 0 }
+        SetPlace {
+            control: &raw const self.control,
+            heads: self.heads.as_ptr(),
+            stride: size_of::<SlotHead>(),
+            bodies: self.bodies.as_ptr(),
+            chunks: core::ptr::dangling_mut(),
+            size: self.size,
+            depth: CHUNKS,
+            chunk_bytes: 0,
+        }
     }
 
     fn write(&self, position: u32, value: u32) {
@@ -261,25 +273,30 @@ mod slots {
 }
 
 mod places {
-    //! A root whose long payloads stand in turn beside four slots, where the third one is the first
-    //! again, or in its slot if the reader is behind.
+    //! A root whose payloads are no short ones. Long ones stand in turn beside four slots, where
+    //! the third one is the first again, or in the body of a slot if the reader is behind; others
+    //! stand in the bodies of two slots.
 
     use super::*;
 
     const COLLECTIVES: u32 = 3;
 
-    fn root<O: SlotOrders>(shared: &ModelSets) {
+    const LONG: usize = 16;
+    const MIDDLE: usize = 12;
+
+    fn root<O: SlotOrders, const LEN: usize>(shared: &ModelSets) {
         let mut rank = shared.rank::<O>(0);
         for value in 0..COLLECTIVES {
-            let (number, note) = (rank.own.begin(), Note { operation: 7, root: 3, bytes: 16 });
-            while !rank.own.publish(number, note, &[value as u8; 16]).unwrap() {
+            let (number, note) = (rank.own.begin(), Note { operation: 7, root: 3, bytes: LEN as u64 });
+            while !rank.own.publish(number, note, &[value as u8; LEN]).unwrap() {
                 rank.refresh();
+                thread::yield_now();
             }
             rank.own.finish(number);
         }
     }
 
-    fn leaf<O: SlotOrders>(shared: &ModelSets) {
+    fn leaf<O: SlotOrders, const LEN: usize>(shared: &ModelSets) {
         let mut rank = shared.rank::<O>(1);
         for value in 0..COLLECTIVES {
             let number = rank.own.begin();
@@ -289,7 +306,7 @@ mod places {
                     None => thread::yield_now(),
                 }
             };
-            assert_eq!((notice.note.root, notice.payload), (3, &[value as u8; 16][..]));
+            assert_eq!((notice.note.root, notice.payload), (3, &[value as u8; LEN][..]));
             rank.own.finish(number);
         }
     }
@@ -298,17 +315,26 @@ mod places {
         ModelSets::of_size(0, u32::MAX - 1, SLOTS_MAX)
     }
 
+    fn two_slots() -> ModelSets {
+        ModelSets::new(0, u32::MAX - 1)
+    }
+
     #[test]
     fn hold_what_was_written_until_it_is_read() {
-        explore(sets, root::<Exact>, leaf::<Exact>);
+        explore(sets, root::<Exact, LONG>, leaf::<Exact, LONG>);
+        explore(two_slots, root::<Exact, MIDDLE>, leaf::<Exact, MIDDLE>);
     }
 
     #[test]
     fn need_each_of_their_orders() {
-        assert!(fails(sets, root::<PublishRelaxed>, leaf::<PublishRelaxed>));
-        assert!(fails(sets, root::<LookRelaxed>, leaf::<LookRelaxed>));
-        assert!(fails(sets, root::<ReturnRelaxed>, leaf::<ReturnRelaxed>));
-        assert!(fails(sets, root::<CollectRelaxed>, leaf::<CollectRelaxed>));
+        assert!(fails(sets, root::<PublishRelaxed, LONG>, leaf::<PublishRelaxed, LONG>));
+        assert!(fails(two_slots, root::<PublishRelaxed, MIDDLE>, leaf::<PublishRelaxed, MIDDLE>));
+        assert!(fails(sets, root::<LookRelaxed, LONG>, leaf::<LookRelaxed, LONG>));
+        assert!(fails(two_slots, root::<LookRelaxed, MIDDLE>, leaf::<LookRelaxed, MIDDLE>));
+        assert!(fails(sets, root::<ReturnRelaxed, LONG>, leaf::<ReturnRelaxed, LONG>));
+        assert!(fails(two_slots, root::<ReturnRelaxed, MIDDLE>, leaf::<ReturnRelaxed, MIDDLE>));
+        assert!(fails(sets, root::<CollectRelaxed, LONG>, leaf::<CollectRelaxed, LONG>));
+        assert!(fails(two_slots, root::<CollectRelaxed, MIDDLE>, leaf::<CollectRelaxed, MIDDLE>));
     }
 }
 
@@ -532,7 +558,7 @@ mod joining {
         let numbers = [(); 3].map(|()| rank.own.begin());
         rank.own.finish(numbers[0]);
         rank.refresh();
-        if rank.own.slot(numbers[2]).is_some() {
+        if rank.own.slot(numbers[2], 4).is_some() {
             claim(shared);
         }
     }

@@ -2,9 +2,12 @@
 //! loom models explore exactly this code.
 //!
 //! A set is a progress record, `slots` slots and `chunks` chunks, all written by the owner alone.
-//! Beside the slots are two places in which long payloads of ranks that keep pace stand in turn, so
-//! that they stay in the caches next to the cores: slot `n` then says that its payload is in place
-//! `n mod 2`, where all ranks have finished collective `n - 2`.
+//! A slot has a head, in which a short payload stands, and a body for longer ones. The records,
+//! which are that of the progress and the heads, stand apart from all else, so that a rank that
+//! reads those of many touches few pages: in the owner's inbox, or in one table of the node.
+//! Beside the bodies are two places in which long payloads of ranks that keep pace stand in turn,
+//! so that they stay in the caches next to the cores: slot `n` then says that its payload is in
+//! place `n mod 2`, where all ranks have finished collective `n - 2`.
 //! Its purpose stands in [`aldis_hal::shared_control`]; here is how a reader knows that what it
 //! reads is whole.
 //!
@@ -38,12 +41,16 @@ use crate::sync::{Ordering, PairLoads, UnsafeCell, Word, WordPair, fence};
 /// The context of a rank that has left its communicator: that of none.
 const LEFT: u32 = u32::MAX;
 
-/// Bytes of a slot: two pages and one pair of cache lines more, so that the first ones of all slots
-/// do not share their place in a cache. Fewer in the models.
-pub(super) const BYTES: usize = if cfg!(loom) { 64 } else { 8192 + 128 };
+/// Bytes of a record: a pair of cache lines, since a processor fetches neighbours of lines that it
+/// uses.
+pub(super) const RECORD_BYTES: usize = 128;
 
-/// Bytes that stand in a slot: all but what is said about them.
-pub(super) const SLOT_PAYLOAD: usize = BYTES - 16;
+/// Bytes that stand in a head, beside what is said about them. Fewer in the models.
+const HEAD_PAYLOAD: usize = if cfg!(loom) { 8 } else { RECORD_BYTES - 16 };
+
+/// Bytes that stand in a slot: two pages and one pair of cache lines more, so that the first ones
+/// of all bodies do not share their place in a cache. Fewer in the models.
+pub(super) const SLOT_PAYLOAD: usize = if cfg!(loom) { 48 } else { 8192 + 128 };
 
 /// Places beside the slots in which long payloads stand in turn.
 pub(super) const PLACES: u32 = 2;
@@ -58,10 +65,10 @@ const PLACED_BYTES_MIN: usize = if cfg!(loom) { 16 } else { 2048 };
 /// The bit of what is said about a slot by which its payload stands in a place beside the slots.
 const PLACED: u32 = 1 << 15;
 
-/// A slot. What is said and the first 48 bytes of the payload are one cache line, so that a small
-/// contribution is one cache line's journey from core to core.
+/// The head of a slot. What is said and the first 48 bytes of the payload are one cache line, so
+/// that a small contribution is one cache line's journey from core to core.
 #[repr(C, align(64))]
-pub(super) struct ControlSlot {
+pub(super) struct SlotHead {
     /// The communicator whose slot it is, set when the set is opened; and number + 1 of the
     /// collective, stored last.
     head: WordPair,
@@ -69,9 +76,14 @@ pub(super) struct ControlSlot {
     bytes: UnsafeCell<u32>,
     /// The operation, the root, and the next 16 bits of the bytes.
     about: UnsafeCell<u32>,
-    /// 16-byte aligned, so that elements of any type can be read in place.
-    payload: UnsafeCell<[u64; SLOT_PAYLOAD / 8]>,
+    /// The payload, if it is short: 16-byte aligned, so that elements of any type can be read in
+    /// place.
+    payload: UnsafeCell<[u64; HEAD_PAYLOAD / 8]>,
 }
+
+/// The memory of a longer payload, aligned as in a head.
+#[repr(C, align(64))]
+pub(super) struct SlotBody(UnsafeCell<[u64; SLOT_PAYLOAD / 8]>);
 
 /// The progress of the owner of a set.
 #[repr(C, align(64))]
@@ -90,17 +102,27 @@ pub(super) struct SetControl {
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<ControlSlot>() == BYTES && size_of::<SetControl>() == 128);
+const _: () = {
+    assert!(size_of::<SlotHead>() == RECORD_BYTES && size_of::<SetControl>() == RECORD_BYTES);
+    assert!(size_of::<SlotBody>() == SLOT_PAYLOAD);
+};
 
 #[cfg(loom)]
-impl ControlSlot {
+impl SlotHead {
     pub(super) fn new(context: u32, start: u32) -> Self {
         Self {
             head: WordPair::new(context, start),
             bytes: UnsafeCell::new(0),
             about: UnsafeCell::new(0),
-            payload: UnsafeCell::new([0; SLOT_PAYLOAD / 8]),
+            payload: UnsafeCell::new([0; HEAD_PAYLOAD / 8]),
         }
+    }
+}
+
+#[cfg(loom)]
+impl SlotBody {
+    pub(super) fn new() -> Self {
+        Self(UnsafeCell::new([0; SLOT_PAYLOAD / 8]))
     }
 }
 
@@ -148,7 +170,11 @@ impl SlotOrders for Exact {}
 #[derive(Clone, Copy)]
 pub(super) struct SetPlace {
     pub(super) control: *const SetControl,
-    pub(super) slots: *const ControlSlot,
+    /// The first slot's head, and the bytes from one to the next.
+    pub(super) heads: *const SlotHead,
+    pub(super) stride: usize,
+    /// The bodies of all slots, then the places beside them.
+    pub(super) bodies: *const SlotBody,
     pub(super) chunks: *mut u8,
     /// Slots, a power of two.
     pub(super) size: u32,
@@ -158,21 +184,26 @@ pub(super) struct SetPlace {
 }
 
 impl SetPlace {
-    fn slot(&self, number: u32) -> *const ControlSlot {
-        self.slots.wrapping_add((number & self.size.wrapping_sub(1)) as usize)
+    #[inline(always)]
+    fn head(&self, number: u32) -> *const SlotHead {
+        let index = (number & self.size.wrapping_sub(1)) as usize;
+        self.heads.wrapping_byte_add(index.wrapping_mul(self.stride))
     }
 
-    /// Returns the place beside the slots of a collective's payload: a slot whose other words are
-    /// not used.
-    fn placed(&self, number: u32) -> *const ControlSlot {
-        self.slots.wrapping_add(self.size.wrapping_add(number & (PLACES - 1)) as usize)
+    fn body(&self, number: u32) -> *const SlotBody {
+        self.bodies.wrapping_add((number & self.size.wrapping_sub(1)) as usize)
+    }
+
+    /// Returns the place beside the slots of a collective's payload.
+    fn placed(&self, number: u32) -> *const SlotBody {
+        self.bodies.wrapping_add(self.size.wrapping_add(number & (PLACES - 1)) as usize)
     }
 
     /// The word that the owner changes now and then, by which others measure how far away it is:
     /// in the middle of the bytes behind the slots.
     #[cfg(not(loom))]
     fn probe(&self) -> *const Word {
-        let behind = self.slots.wrapping_add(self.size.wrapping_add(PLACES) as usize);
+        let behind = self.bodies.wrapping_add(self.size.wrapping_add(PLACES) as usize);
         behind.cast::<u8>().wrapping_add(PROBE_BYTES / 2).cast()
     }
 
@@ -180,6 +211,13 @@ impl SetPlace {
         let index = (position & self.depth.wrapping_sub(1)) as usize;
         self.chunks.wrapping_add(index.wrapping_mul(self.chunk_bytes as usize))
     }
+}
+
+/// Returns true if the payload of a contribution of so many bytes stands in the head of a slot: it
+/// is short, or only the [start](START_BYTES) of what is said to be elsewhere.
+#[inline(always)]
+const fn is_in_head(bytes: u64) -> bool {
+    bytes <= HEAD_PAYLOAD as u64 || bytes > SLOT_PAYLOAD as u64
 }
 
 /// Returns how far `to` is ahead of `from`, if it is at most `most`.
@@ -212,7 +250,7 @@ impl<O: SlotOrders> Theirs<O> {
             return Err(Cause::Stale);
         }
         // SAFETY: `at`'s caller vouched for the place, of which this is a slot.
-        let slot = unsafe { &*self.place.slot(number) };
+        let slot = unsafe { &*self.place.head(number) };
         let (head, need) = (slot.head.load_both(O::LOADS, O::LOOK), number.wrapping_add(1));
         if head != WordPair::value(own.context, need) {
             let (context, got) = (head as u32, (head >> 32) as u32);
@@ -221,7 +259,7 @@ impl<O: SlotOrders> Theirs<O> {
             return if overran { Err(Cause::Malformed(what)) } else { Ok(None) };
         }
         // Who is ahead has written the next one already.
-        ask_for(self.place.slot(need));
+        ask_for(self.place.head(need));
         // SAFETY: the sequence has been seen, and the owner leaves the slot alone until `own` has
         // finished.
         let (bytes, about) =
@@ -229,10 +267,16 @@ impl<O: SlotOrders> Theirs<O> {
         let (bytes, about) = (u32::from_le(bytes), u32::from_le(about));
         let bytes = u64::from(about >> 16) << 32 | u64::from(bytes);
         let len = if bytes <= SLOT_PAYLOAD as u64 { bytes as usize } else { START_BYTES };
-        // SAFETY: the place has these slots too.
-        let holder = if about & PLACED == 0 { slot } else { unsafe { &*self.place.placed(number) } };
-        let start = holder.payload.with(|payload| payload.cast());
-        // SAFETY: as above, and the length is within the payload.
+        let start = if about & PLACED == 0 && is_in_head(bytes) {
+            slot.payload.with(|payload| payload.cast())
+        } else {
+            let is_placed = about & PLACED != 0;
+            let body = if is_placed { self.place.placed(number) } else { self.place.body(number) };
+            // SAFETY: the place has both.
+            unsafe { (*body).0.with(|payload| payload.cast()) }
+        };
+        // SAFETY: as above, and the length is within the payload: of a head, that of a short one
+        // or of a start, of which each has the bytes.
         let payload = unsafe { slice::from_raw_parts(start, len) };
         let root = ((about & !PLACED) >> 8) as u8;
         Ok(Some(Notice { note: Note { operation: about as u8, root, bytes }, payload }))
@@ -395,7 +439,7 @@ impl<O: SlotOrders> Own<O> {
         (self.position, self.filled, self.done, self.drained) = (start, start, start, start);
         for index in 0..self.place.size {
             // SAFETY: as above; a slot of the place.
-            let slot = unsafe { &*self.place.slot(index) };
+            let slot = unsafe { &*self.place.head(index) };
             slot.head.store(context, start, Ordering::Relaxed);
         }
         let control = self.control();
@@ -446,12 +490,12 @@ impl<O: SlotOrders> Own<O> {
     /// The slot of a collective that is admitted, if no rank reads it: all ranks have finished the
     /// one whose slot it was, and it is not published.
     #[inline]
-    fn free_slot(&self, number: u32) -> Option<&ControlSlot> {
+    fn free_slot(&self, number: u32) -> Option<&SlotHead> {
         if !self.is_open(number) || number.wrapping_sub(self.cleared) >= self.place.size {
             return None;
         }
         // SAFETY: `at`'s caller vouched for the place, of which this is a slot.
-        let slot = unsafe { &*self.place.slot(number) };
+        let slot = unsafe { &*self.place.head(number) };
         // Written by this side alone, in `publish`.
         let published = (slot.head.load(Ordering::Relaxed) >> 32) as u32;
         (published != number.wrapping_add(1)).then_some(slot)
@@ -462,25 +506,33 @@ impl<O: SlotOrders> Own<O> {
     /// to be as far. Of a payload that was written where it stands there is nothing to copy.
     #[inline]
     pub(super) fn publish(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<bool, Cause> {
-        if payload.len() > SLOT_PAYLOAD {
-            return Err(Cause::TooBig { len: payload.len() as u64, max: SLOT_PAYLOAD as u64 });
+        let is_short = is_in_head(note.bytes);
+        let max = if is_short { HEAD_PAYLOAD } else { SLOT_PAYLOAD };
+        if payload.len() > max {
+            return Err(Cause::TooBig { len: payload.len() as u64, max: max as u64 });
         }
         let Some(slot) = self.free_slot(number) else { return Ok(false) };
         let about = u32::from(note.operation) | u32::from(note.root) << 8 | ((note.bytes >> 32) as u32) << 16;
-        let (mut holder, mut about) = (slot, about & !PLACED);
-        if payload.len() >= PLACED_BYTES_MIN {
-            if number.wrapping_sub(self.cleared) < PLACES {
-                // SAFETY: `at`'s caller vouched for the place, which has these slots too.
-                (holder, about) = (unsafe { &*self.place.placed(number) }, about | PLACED);
-            } else if self.asked != Some(number) {
-                self.asked = Some(number);
-                return Ok(false);
+        let mut about = about & !PLACED;
+        let to = if is_short {
+            slot.payload.with_mut(|payload| payload.cast())
+        } else {
+            let mut body = self.place.body(number);
+            if payload.len() >= PLACED_BYTES_MIN {
+                if number.wrapping_sub(self.cleared) < PLACES {
+                    (body, about) = (self.place.placed(number), about | PLACED);
+                } else if self.asked != Some(number) {
+                    self.asked = Some(number);
+                    return Ok(false);
+                }
             }
-        }
+            // SAFETY: `at`'s caller vouched for the place, which has both.
+            unsafe { (*body).0.with_mut(|payload| payload.cast()) }
+        };
         // SAFETY: no rank reads the payload, as all have finished what stood there, in the slot
         // (`free_slot`) or beside the slots two collectives ago, and it is not published; it fits,
         // and it is memory of the caller, not of the place.
-        holder.payload.with_mut(|to| unsafe { copy_few(payload.as_ptr(), to.cast(), payload.len()) });
+        unsafe { copy_few(payload.as_ptr(), to, payload.len()) };
         // SAFETY: no rank reads it, as above.
         unsafe {
             slot.bytes.with_mut(|cell| cell.write((note.bytes as u32).to_le()));
@@ -493,17 +545,24 @@ impl<O: SlotOrders> Own<O> {
     /// Has the first line of the slot of a collective brought here, that is written soon.
     #[inline]
     pub(super) fn prepare(&self, number: u32) {
-        ask_to_write(self.place.slot(number));
+        ask_to_write(self.place.head(number));
     }
 
-    /// Returns the payload of the slot of a collective that is admitted, to be written; `None`
-    /// while it is not free.
-    pub(super) fn slot(&mut self, number: u32) -> Option<&mut [u8]> {
-        let start = self.free_slot(number)?.payload.with_mut(|payload| payload.cast());
+    /// Returns the memory in the slot of a collective that is admitted in which a payload of so
+    /// many bytes stands, to be written; `None` while it is not free.
+    pub(super) fn slot(&mut self, number: u32, bytes: u64) -> Option<&mut [u8]> {
+        let slot = self.free_slot(number)?;
+        let (start, len) = if is_in_head(bytes) {
+            (slot.payload.with_mut(|payload| payload.cast()), HEAD_PAYLOAD)
+        } else {
+            // SAFETY: `at`'s caller vouched for the place, of which this is a body.
+            let body = unsafe { &*self.place.body(number) };
+            (body.0.with_mut(|payload| payload.cast()), SLOT_PAYLOAD)
+        };
         // SAFETY: no rank reads the slot, as all have finished what stood there and it is not
         // published (`free_slot`); all of it has been initialised, and the borrow keeps this value
         // from publishing it.
-        Some(unsafe { slice::from_raw_parts_mut(start, SLOT_PAYLOAD) })
+        Some(unsafe { slice::from_raw_parts_mut(start, len) })
     }
 
     /// Changes the word by which others measure how far away this rank is.

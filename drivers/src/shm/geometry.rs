@@ -49,7 +49,7 @@ pub struct Geometry {
     /// Bytes of a block, a multiple of 64: 64..=[`BLOCK_BYTES_MAX`](Self::BLOCK_BYTES_MAX).
     pub block_bytes: u32,
     /// Sets of control slots for collectives, a communicator
-    /// each: 0..=[`SETS_MAX`](Self::SETS_MAX). 83,840 bytes each, and [chunks](Self::chunks): eight
+    /// each: 0..=[`SETS_MAX`](Self::SETS_MAX). 84,864 bytes each, and [chunks](Self::chunks): eight
     /// as large as a block, or 2 MiB in each of the first four where ranks are few and blocks are
     /// large.
     pub sets: u32,
@@ -74,12 +74,12 @@ const LARGE_BLOCK_BYTES: u32 = 8 << 10;
 /// reads. Where there are more a chunk has a part for each.
 const CHUNK_BYTES_OF_TWO: u32 = 8 << 10;
 
-/// The division of what follows the lanes: the progress records of all sets, next to each other, so
-/// that few pages hold those of sets that are not used; then the slots of each, then the chunks.
+/// The division of what follows the lanes: the records of all sets, next to each other, so that few
+/// pages hold those that others read; then the bodies of the slots of each, then the chunks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SetsLayout {
-    /// Offset of the first slots.
-    slots_at: u64,
+    /// Offset of the first bodies.
+    bodies_at: u64,
     /// Offset of the first chunks.
     chunks_at: u64,
     /// Bytes of the chunks of a set, and how many more those of a large one have.
@@ -91,30 +91,33 @@ pub(super) struct SetsLayout {
 }
 
 impl SetsLayout {
-    /// Bytes of the control slots of a set, with the places beside them.
-    pub(super) const SLOTS_BYTES: u64 =
-        (Geometry::CONTROL_SLOTS + control_slots::PLACES) as u64 * control_slots::BYTES as u64;
+    /// Records of a set: that of its progress, and the head of each slot.
+    pub(super) const RECORDS: u32 = 1 + Geometry::CONTROL_SLOTS;
 
-    /// Bytes of a set but for its chunks, without the progress record.
-    const STRIDE: u64 = Self::SLOTS_BYTES + control_slots::PROBE_BYTES as u64;
+    /// Bytes of the bodies of a set, with the places beside them.
+    const BODIES_BYTES: u64 =
+        (Geometry::CONTROL_SLOTS + control_slots::PLACES) as u64 * control_slots::SLOT_PAYLOAD as u64;
+
+    /// Bytes of a set but for its chunks and its records.
+    const STRIDE: u64 = Self::BODIES_BYTES + control_slots::PROBE_BYTES as u64;
 
     const fn new(sets: u32, chunks: [u32; 2], chunk_bytes: u32) -> Self {
         let [large, small] = [chunks[0] as u64 * chunk_bytes as u64, chunks[1] as u64 * chunk_bytes as u64];
-        let slots_at = Self::control_at(sets);
-        let chunks_at = slots_at + sets as u64 * Self::STRIDE;
-        Self { slots_at, chunks_at, ring_bytes: small, more_bytes: large - small, chunks, chunk_bytes }
+        let bodies_at = Self::records_at(sets);
+        let chunks_at = bodies_at + sets as u64 * Self::STRIDE;
+        Self { bodies_at, chunks_at, ring_bytes: small, more_bytes: large - small, chunks, chunk_bytes }
     }
 
-    /// Offset of a set's progress record.
+    /// Offset of a set's records.
     #[inline]
-    pub(super) const fn control_at(set: u32) -> u64 {
-        set as u64 * SLOT_BYTES as u64
+    pub(super) const fn records_at(set: u32) -> u64 {
+        set as u64 * Self::RECORDS as u64 * control_slots::RECORD_BYTES as u64
     }
 
-    /// Offset of a set's slots.
+    /// Offset of the bodies of a set's slots.
     #[inline]
-    pub(super) const fn slots_at(&self, set: u32) -> u64 {
-        self.slots_at + set as u64 * Self::STRIDE
+    pub(super) const fn bodies_at(&self, set: u32) -> u64 {
+        self.bodies_at + set as u64 * Self::STRIDE
     }
 
     /// Chunks of a set, a power of two.
@@ -187,6 +190,11 @@ impl Geometry {
     /// refuse.
     pub const fn inbox_bytes(&self) -> usize {
         if self.check().is_ok() { self.bytes() as usize } else { usize::MAX }
+    }
+
+    /// Bytes of a [table of records](super::Shm::with_record_table) of so many ranks.
+    pub const fn record_table_bytes(&self) -> usize {
+        SetsLayout::records_at(self.sets) as usize * self.peers as usize
     }
 
     /// Each number with its bounds.

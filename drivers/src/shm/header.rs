@@ -11,7 +11,7 @@ use crate::sync::{Ordering, Word};
 const MAGIC: u32 = u32::from_le_bytes(*b"ALDI");
 
 /// Version of the layout and of the ring protocol.
-const VERSION: u32 = 8;
+const VERSION: u32 = 9;
 
 /// Words between the magic number and the two that change.
 const FIELDS: usize = LINE_BYTES as usize / 4 - 3;

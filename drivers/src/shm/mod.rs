@@ -138,6 +138,8 @@ pub use distance::Distance;
 pub use geometry::{Geometry, Identity};
 #[cfg(not(loom))]
 pub use lane::Lane;
+#[cfg(all(not(loom), target_pointer_width = "64"))]
+pub use region::RecordTable;
 #[cfg(not(loom))]
 pub use region::{Region, format, inspect};
 #[cfg(not(loom))]

@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 
 use aldis_hal::{Cause, Epoch, PeerId};
 
-use super::control_slots::{self, Own, Theirs};
+use super::control_slots::{self, Own, SlotHead, Theirs};
 #[cfg(target_pointer_width = "64")]
 use super::departures::{self, Departures};
 use super::geometry::{Geometry, Identity, PING_PONG_SLOTS, SHARES, SLOT_BYTES, SetsLayout, place_of};
@@ -67,6 +67,26 @@ impl<'m> Region<'m> {
         // SAFETY: long enough and aligned as just checked, valid and initialised by `new`'s
         // contract, and made of atomics, so that others may write it.
         Ok(unsafe { header.as_ref() })
+    }
+}
+
+/// Memory beside the inboxes of a node in which all its ranks have the records by which they carry
+/// out collectives together: see [`Shm::with_record_table`](super::Shm::with_record_table).
+#[cfg(target_pointer_width = "64")]
+#[derive(Debug)]
+pub struct RecordTable<'m>(Region<'m>);
+
+#[cfg(target_pointer_width = "64")]
+impl<'m> RecordTable<'m> {
+    /// The `len` bytes from `start`, zero but for what other ranks have written to their own
+    /// records.
+    ///
+    /// # Safety
+    /// The conditions of [`Region::new`], and nobody has written to the records of the rank that
+    /// uses it, not an earlier life of its owner either.
+    pub const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
+        // SAFETY: the caller vouches for it.
+        Self(unsafe { Region::new(start, len) })
     }
 }
 
@@ -135,6 +155,8 @@ pub(super) struct Inbox<'m> {
     pub(super) header: [&'m InboxHeader; WAKES as usize],
     /// The division of the sets, where there are any.
     pub(super) sets_layout: [SetsLayout; (Geometry::SETS_MAX > 0) as usize],
+    /// The table of the node's records, where there is one.
+    records: [Option<Region<'m>>; (Geometry::SETS_MAX > 0) as usize],
 }
 
 impl<'m> Inbox<'m> {
@@ -151,7 +173,8 @@ impl<'m> Inbox<'m> {
         // SAFETY: it stands in the region, which `Region::new`'s caller vouched for during `'m`,
         // and is made of atomics.
         let header = core::array::from_fn(|_| unsafe { NonNull::from(header).as_ref() });
-        Ok(Self { region, geometry, identity, start, header, sets_layout })
+        let records = [const { None }; (Geometry::SETS_MAX > 0) as usize];
+        Ok(Self { region, geometry, identity, start, header, sets_layout, records })
     }
 
     /// Takes `region` for an inbox of this one's geometry, of `identity`, without a look at it.
@@ -166,7 +189,8 @@ impl<'m> Inbox<'m> {
         // SAFETY: as in `open`.
         let header = core::array::from_fn(|_| unsafe { NonNull::from(header).as_ref() });
         let &Self { geometry, start, sets_layout, .. } = self;
-        Ok(Self { region, geometry, identity, start, header, sets_layout })
+        let records = [const { None }; (Geometry::SETS_MAX > 0) as usize];
+        Ok(Self { region, geometry, identity, start, header, sets_layout, records })
     }
 
     /// The sending end of `sender`'s lane in this inbox; `None` for a rank without a lane.
@@ -198,37 +222,39 @@ impl<'m> Inbox<'m> {
 
     /// A set of control slots of this inbox, for its owner; `None` if there are fewer.
     pub(super) fn own_set(&self, set: u32) -> Option<Own> {
-        let place = self.set(self.sets(), set)?;
-        // SAFETY: `open` found the region long enough for its geometry, which has this set;
-        // `Region::new`'s caller vouched for the memory and its users for `'m`, which the user of
-        // the set keeps.
+        let place = self.set(self.sets(), self.identity.owner, set)?;
+        // SAFETY: `open` found the region long enough for its geometry, which has this set, and
+        // `use_record_table` found the table, if there is one; `Region::new`'s caller vouched for
+        // the memory and its users for `'m`, which the user of the set keeps.
         Some(unsafe { Own::at(place) })
     }
 
     /// A set of control slots of this inbox, for its owner as a reader.
     pub(super) fn read_set(&self, set: u32) -> Option<Theirs> {
-        let place = self.set(self.sets(), set)?;
+        let place = self.set(self.sets(), self.identity.owner, set)?;
         // SAFETY: as in `own_set`.
         Some(unsafe { Theirs::at(place) })
     }
 
-    /// A set of control slots in the inbox of a peer; `None` once that is closed.
+    /// A set of control slots in the inbox of a peer, the one with this number on the node; `None`
+    /// once that is closed.
     #[cfg(target_pointer_width = "64")]
     #[inline]
-    pub(super) fn their_set(&self, peer: &LanePeer, set: u32) -> Option<Theirs> {
+    pub(super) fn their_set(&self, peer: &LanePeer, number: PeerId, set: u32) -> Option<Theirs> {
         if peer.sets.is_null() {
             return None;
         }
-        let place = self.set(peer.sets, set)?;
+        let place = self.set(peer.sets, number, set)?;
         // SAFETY: an open peer leads to the sets of an inbox of this one's geometry, in a region
-        // that was found long enough when it was attached; `Region::new`'s caller vouched for its
-        // memory and its users for as long as the peer is open.
+        // that was found long enough when it was attached, and a table, if there is one, has the
+        // records of its number; `Region::new`'s caller vouched for their memory and its users for
+        // as long as the peer is open.
         Some(unsafe { Theirs::at(place) })
     }
 
     /// A set of control slots in the inbox of a peer, of which there are none.
     #[cfg(not(target_pointer_width = "64"))]
-    pub(super) fn their_set(&self, _: &LanePeer, _: u32) -> Option<Theirs> {
+    pub(super) fn their_set(&self, _: &LanePeer, _: PeerId, _: u32) -> Option<Theirs> {
         None
     }
 
@@ -238,11 +264,40 @@ impl<'m> Inbox<'m> {
         None
     }
 
-    /// Returns the place of a set in an inbox of this geometry whose first one is at `sets`.
+    /// Returns the place of a set in the inbox of this geometry of a rank with this number on the
+    /// node, where the first set is at `sets`.
     #[inline]
-    fn set(&self, sets: *const u8, set: u32) -> Option<control_slots::SetPlace> {
+    fn set(&self, sets: *const u8, number: PeerId, set: u32) -> Option<control_slots::SetPlace> {
         let layout = self.sets_layout.first()?;
-        if set < self.geometry.sets { Some(place_of_set(layout, sets, set)) } else { None }
+        if set >= self.geometry.sets {
+            return None;
+        }
+        let records = match self.records.first() {
+            Some(Some(table)) => Records::in_table(table, &self.geometry, number)?,
+            _ => Records::own(sets),
+        };
+        Some(place_of_set(layout, sets, &records, set))
+    }
+
+    /// Has the records of all ranks' sets in a table of the node, and makes this rank's empty.
+    ///
+    /// # Errors
+    /// [`Cause::BadRegion`] for a table that is too short or not aligned.
+    #[cfg(target_pointer_width = "64")]
+    pub(super) fn use_record_table(&mut self, table: RecordTable<'m>) -> Result<(), Cause> {
+        let RecordTable(table) = table;
+        let is_aligned = table.start.cast::<SlotHead>().is_aligned();
+        if table.len < self.geometry.record_table_bytes() || !is_aligned {
+            return Err(Cause::BadRegion);
+        }
+        self.records = [Some(table)];
+        // A record that is clear is zero or has the first position.
+        let sets = if self.start == 0 { 0 } else { self.geometry.sets };
+        for mut own in (0..sets).filter_map(|set| self.own_set(set)) {
+            // SAFETY: it is in no use yet, and no rank reads there.
+            unsafe { own.open(0, self.start, 0) };
+        }
+        Ok(())
     }
 
     fn memory(&self) -> InboxParts {
@@ -438,7 +493,7 @@ impl InboxParts {
             self.clear_lane(place, start);
         }
         let sets = self.at(self.geometry.sets_at() as usize);
-        let place = |set| place_of_set(&self.geometry.sets_layout(), sets, set);
+        let place = |set| place_of_set(&self.geometry.sets_layout(), sets, &Records::own(sets), set);
         for place in (0..self.geometry.sets.min(Geometry::SETS_MAX)).map(place) {
             // SAFETY: a set of the geometry, in a region that is long enough for it; none is in
             // use yet, and no rank reads there.
@@ -460,13 +515,52 @@ unsafe fn entries<'m>(region: *const u8, geometry: &Geometry) -> &'m [Word] {
     unsafe { core::slice::from_raw_parts(start, geometry.peers as usize) }
 }
 
-/// Returns the place of a set where the first progress record is at `sets`.
+/// The records of a rank's sets: the first one, and the bytes from one to the next.
+struct Records {
+    first: *const u8,
+    stride: usize,
+}
+
+impl Records {
+    /// Those in an inbox whose first set is at `sets`.
+    #[inline]
+    const fn own(sets: *const u8) -> Self {
+        Self { first: sets, stride: control_slots::RECORD_BYTES }
+    }
+
+    /// Those of a rank in a table of the node, in which each of them stands next to that of the
+    /// rank after; `None` of a rank that it does not have.
+    #[inline]
+    fn in_table(table: &Region<'_>, geometry: &Geometry, number: PeerId) -> Option<Self> {
+        if number.0 >= geometry.peers {
+            return None;
+        }
+        let first = table.start.as_ptr().wrapping_add(number.index() * control_slots::RECORD_BYTES);
+        Some(Self { first, stride: geometry.peers as usize * control_slots::RECORD_BYTES })
+    }
+
+    #[inline]
+    const fn at(&self, record: u32) -> *const u8 {
+        self.first.wrapping_add(self.stride.wrapping_mul(record as usize))
+    }
+}
+
+/// Returns the place of a set where these are the records of all sets, and the first set in the
+/// inbox is at `sets`.
 #[inline]
-fn place_of_set(layout: &SetsLayout, sets: *const u8, set: u32) -> control_slots::SetPlace {
+fn place_of_set(
+    layout: &SetsLayout,
+    sets: *const u8,
+    records: &Records,
+    set: u32,
+) -> control_slots::SetPlace {
     let at = |offset: u64| sets.wrapping_add(offset as usize);
+    let first = set.wrapping_mul(SetsLayout::RECORDS);
     control_slots::SetPlace {
-        control: at(SetsLayout::control_at(set)).cast(),
-        slots: at(layout.slots_at(set)).cast(),
+        control: records.at(first).cast(),
+        heads: records.at(first.wrapping_add(1)).cast(),
+        stride: records.stride,
+        bodies: at(layout.bodies_at(set)).cast(),
         chunks: at(layout.chunks_at(set)).cast_mut(),
         size: Geometry::CONTROL_SLOTS,
         depth: layout.chunks(set),

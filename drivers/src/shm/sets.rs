@@ -41,7 +41,7 @@ impl Shm<'_> {
         let found = if number == self.inbox.identity.owner {
             self.inbox.read_set(set)
         } else {
-            self.lanes.peer(peer.0).and_then(|peer| self.inbox.their_set(peer, set))
+            self.lanes.peer(peer.0).and_then(|peer| self.inbox.their_set(peer, number, set))
         };
         found.ok_or_else(|| self.unusable(peer))
     }
@@ -61,8 +61,11 @@ impl Shm<'_> {
         unsafe { own.open(context, start, members) };
         self.rouse_readers();
         let own = self.own(set)?;
-        let others = || self.lanes.iter().filter_map(|peer| self.inbox.their_set(peer, set));
-        if others().all(|theirs| theirs.agrees(own, is_new)) {
+        let numbers = (0..).map(|index: u32| PeerId(index.wrapping_sub(self.first)));
+        let agrees = |(peer, number)| {
+            self.inbox.their_set(peer, number, set).is_none_or(|theirs| theirs.agrees(own, is_new))
+        };
+        if self.lanes.iter().zip(numbers).all(agrees) {
             return Ok(());
         }
         self.own_mut(set).map(Own::refuse);
@@ -76,9 +79,9 @@ impl Shm<'_> {
     #[cold]
     fn measure_distances(&mut self, number: u32) {
         for _ in 0..LANES_A_LOOK {
-            let index = self.gauge.turn().wrapping_add(self.first);
-            let known = self.lanes.peer_mut(index).and_then(|peer| {
-                let theirs = self.inbox.their_set(peer, 0)?;
+            let number = self.gauge.turn();
+            let known = self.lanes.peer_mut(number.wrapping_add(self.first)).and_then(|peer| {
+                let theirs = self.inbox.their_set(peer, PeerId(number), 0)?;
                 peer.distance.look_at_probe(theirs.probe(), &self.gauge);
                 peer.distance.known()
             });
@@ -269,8 +272,8 @@ impl SharedControl for Shm<'_> {
         published
     }
 
-    fn slot(&mut self, set: u32, number: u32) -> Option<&mut [u8]> {
-        self.own_mut(set)?.slot(number)
+    fn slot(&mut self, set: u32, number: u32, bytes: u64) -> Option<&mut [u8]> {
+        self.own_mut(set)?.slot(number, bytes)
     }
 
     #[inline]

@@ -22,6 +22,8 @@ use super::lane_table::{LaneQueue, LaneTable, PollSet};
 use super::memory::{SharedSpan, Short};
 use super::outgoing::USES_PING_PONG;
 use super::poll_set::SendPath;
+#[cfg(target_pointer_width = "64")]
+use super::region::RecordTable;
 use super::region::{Inbox, Region};
 #[cfg(target_pointer_width = "64")]
 use super::ring::RingSender;
@@ -167,6 +169,21 @@ impl<'m> Shm<'m> {
     pub fn with_ranks_per_node(mut self, ranks: u32) -> Self {
         self.ranks_per_node = ranks;
         self
+    }
+
+    /// Has the records by which all ranks of the node carry out collectives together in a table
+    /// that they share beside their inboxes, of
+    /// [so many bytes](Geometry::record_table_bytes): with many ranks those that each of them reads
+    /// stand on few pages then, not on one of every inbox. All ranks of the node do that, or none.
+    /// Before any is attached.
+    ///
+    /// # Errors
+    /// [`Cause::BadRegion`] for a table that is shorter or not aligned to 64 bytes.
+    #[cfg(target_pointer_width = "64")]
+    pub fn with_record_table(mut self, table: RecordTable<'m>) -> Result<Self, Cause> {
+        self.inbox.use_record_table(table)?;
+        self.sets = core::array::from_fn(|set| self.inbox.own_set(set as u32));
+        Ok(self)
     }
 
     /// Takes this for the distance of all peers, and measures none. Before any is attached.

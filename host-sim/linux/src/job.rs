@@ -26,7 +26,7 @@ use crate::memory::core_cache_bytes;
 use crate::peer_rows::{self, JoinCard, JoinNumbers, PeerRows};
 use crate::platform::{HostPlatform, Patience, allowed_cores};
 use crate::pmi::{Client, ManagedRank};
-use crate::segment::{self, Departures, Segment};
+use crate::segment::{self, Departures, FileShape, Segment, SharedTable};
 use crate::shape::{self, NodePlan};
 use crate::tcp::{self, JobKey, Tcp};
 use crate::transport::{self, HostEndpoint, Reached, Segments, TransportChoice};
@@ -173,7 +173,8 @@ impl Job {
             transport: TransportChoice::Auto,
         };
         let mapped = vec![segment];
-        let segments = Segments { me: 0, first: 0, mapped, staging: 0, per_node: 1, departures: None };
+        let segments =
+            Segments { me: 0, first: 0, mapped, staging: 0, per_node: 1, records: None, departures: None };
         let endpoint = assemble(&terms, &segments, memory, |card| Ok(CardTable::of(&[card.encode()?])))?;
         segment.board().enter(LifePhase::Running);
         Ok((Self { rank: 0, size: 1, superior: Superior::None, board: segment.board() }, endpoint))
@@ -308,10 +309,13 @@ fn take_segments(channel: &Channel, terms: &Terms) -> Result<Segments, JoinError
     let departures = table.map(|table| Departures::map(table, terms.label.size)).transpose();
     let departures = departures.map_err(JoinError::Departures)?.map(|table| &*Box::leak(Box::new(table)));
     let broken = |error| JoinError::Segment { rank: me, error };
-    let segments = Segment::open_all(file, first..first + expected, terms.label, terms.segment_bytes);
-    let mapped = segments.map_err(broken)?.into_iter().map(Segment::leak).collect();
+    let table_bytes = shape::record_table_bytes(&shape::geometry(expected, terms.shape));
+    let file_shape = FileShape { ranks: expected, segment_bytes: terms.segment_bytes, table_bytes };
+    let opened = Segment::open_all(file, first, terms.label, file_shape).map_err(broken)?;
+    let mapped = opened.segments.into_iter().map(Segment::leak).collect();
+    let records = opened.table.map(SharedTable::leak);
     let (staging, per_node) = (shape::staging_bytes(expected), terms.node.per_node);
-    Ok(Segments { me, first, mapped, staging, per_node, departures })
+    Ok(Segments { me, first, mapped, staging, per_node, records, departures })
 }
 
 /// Sends this rank's card and receives the table of those of all ranks, this rank's included.

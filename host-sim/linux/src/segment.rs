@@ -148,12 +148,43 @@ fn system(call: &'static str) -> impl Fn(Errno) -> SegmentError {
     move |errno| SegmentError::System { call, errno }
 }
 
-/// Fails unless there is memory for all segments of a node, before the first is made.
+/// The sizes of a file of segments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileShape {
+    /// Ranks that have a segment in it.
+    pub ranks: u32,
+    /// Bytes of a rank's segment.
+    pub segment_bytes: usize,
+    /// Bytes of the table that they share, behind the segments; 0 if there is none.
+    pub table_bytes: usize,
+}
+
+impl FileShape {
+    /// The file of one segment.
+    pub const fn of_one(segment_bytes: usize) -> Self {
+        Self { ranks: 1, segment_bytes, table_bytes: 0 }
+    }
+
+    /// Returns the place of a segment: at a page.
+    const fn place_of(self, place: u32) -> usize {
+        self.segment_bytes.next_multiple_of(PAGE_BYTES).saturating_mul(place as usize)
+    }
+
+    /// Returns the bytes of the file.
+    const fn bytes(self) -> usize {
+        match self.table_bytes {
+            0 => self.place_of(self.ranks.saturating_sub(1)).saturating_add(self.segment_bytes),
+            table => self.place_of(self.ranks).saturating_add(table),
+        }
+    }
+}
+
+/// Fails unless there is memory for so many files of segments, before the first is made.
 ///
 /// # Errors
 /// [`SegmentError::NoMemory`] with both numbers.
-pub fn check_room(segments: u32, bytes: usize) -> Result<(), SegmentError> {
-    let (need, have) = (u64::from(segments).saturating_mul(bytes as u64), available_bytes());
+pub fn check_room(files: u32, shape: FileShape) -> Result<(), SegmentError> {
+    let (need, have) = (u64::from(files).saturating_mul(shape.bytes() as u64), available_bytes());
     if have < need { Err(SegmentError::NoMemory { need, have, refused: None }) } else { Ok(()) }
 }
 
@@ -163,24 +194,24 @@ pub fn check_room(segments: u32, bytes: usize) -> Result<(), SegmentError> {
 /// # Errors
 /// [`SegmentError::NoMemory`] with both numbers, or the system call that failed.
 pub fn create(label: Label, bytes: usize) -> Result<OwnedFd, SegmentError> {
-    create_all(label, 1, bytes).map(|(file, _)| file)
+    create_all(label, FileShape::of_one(bytes)).map(|(file, _)| file)
 }
 
-/// Makes the segments of so many ranks, of which `label` is the first one's, in one file. Returns
+/// Makes the segments of several ranks, of which `label` is the first one's, in one file. Returns
 /// their boards too.
 ///
 /// # Errors
 /// [`SegmentError::NoMemory`] with both numbers, where the bytes needed are those of all, or the
 /// system call that failed.
-pub fn create_all(label: Label, ranks: u32, bytes: usize) -> Result<(OwnedFd, Vec<BoardView>), SegmentError> {
-    let whole = bytes_of_all(ranks, bytes);
+pub fn create_all(label: Label, shape: FileShape) -> Result<(OwnedFd, Vec<BoardView>), SegmentError> {
+    let whole = shape.bytes();
     let file = create_zeroed(&format!("aldis-{:016x}-{}", label.job, label.rank), whole)?;
     let mapping = Arc::new(Mapping::new(file.as_fd(), whole)?);
-    let boards: Vec<BoardView> = (0..ranks)
-        .map(|place| BoardView { mapping: Arc::clone(&mapping), at: place_of(place, bytes) })
+    let boards: Vec<BoardView> = (0..shape.ranks)
+        .map(|place| BoardView { mapping: Arc::clone(&mapping), at: shape.place_of(place) })
         .collect();
     for (board, rank) in boards.iter().zip(label.rank..) {
-        board.board().label(Label { rank, ..label }, bytes as u64);
+        board.board().label(Label { rank, ..label }, shape.segment_bytes as u64);
     }
     Ok((file, boards))
 }
@@ -212,16 +243,6 @@ fn allocate(name: &str, bytes: usize) -> Result<OwnedFd, SegmentError> {
         errno => SegmentError::System { call: "fallocate", errno },
     })?;
     Ok(file)
-}
-
-/// Returns the place of a segment in a file of them: at a page.
-const fn place_of(place: u32, bytes: usize) -> usize {
-    bytes.next_multiple_of(PAGE_BYTES).saturating_mul(place as usize)
-}
-
-/// Returns the bytes of a file of so many segments.
-const fn bytes_of_all(ranks: u32, bytes: usize) -> usize {
-    place_of(ranks.saturating_sub(1), bytes).saturating_add(bytes)
 }
 
 /// Makes a file of these bytes, which nobody can change from then on.
@@ -395,12 +416,12 @@ impl Segment {
     /// # Errors
     /// The causes that [`SegmentError`] names: size, seals, foreign, mislabelled, or the system.
     pub fn open(file: &OwnedFd, label: Label, bytes: usize) -> Result<Self, SegmentError> {
-        let segments = Self::open_all(file, label.rank..label.rank.saturating_add(1), label, bytes)?;
+        let opened = Self::open_all(file, label.rank, label, FileShape::of_one(bytes))?;
         let none = SegmentError::Size { expected: bytes as u64, found: 0 };
-        segments.into_iter().next().ok_or(none)
+        opened.segments.into_iter().next().ok_or(none)
     }
 
-    /// Maps the file of the segments of these ranks, each `bytes` long, by one of them, whose label
+    /// Maps the file of the segments of the ranks from `first` on, by one of them, whose label
     /// should be `own`.
     ///
     /// # Errors
@@ -408,26 +429,27 @@ impl Segment {
     /// The labels of others are not looked at.
     pub fn open_all(
         file: &OwnedFd,
-        ranks: Range<u32>,
+        first: u32,
         own: Label,
-        bytes: usize,
-    ) -> Result<Vec<Self>, SegmentError> {
+        shape: FileShape,
+    ) -> Result<OpenFile, SegmentError> {
+        let FileShape { ranks, segment_bytes: bytes, table_bytes } = shape;
         if bytes < LEAST_BYTES || !bytes.is_multiple_of(LINE_BYTES) {
             return Err(SegmentError::Size { expected: LEAST_BYTES as u64, found: bytes as u64 });
         }
-        let (count, whole) = (ranks.len() as u32, bytes_of_all(ranks.len() as u32, bytes));
-        check_file(file.as_fd(), whole, SEALS)?;
-        let mapping = Arc::new(Mapping::new(file.as_fd(), whole)?);
+        check_file(file.as_fd(), shape.bytes(), SEALS)?;
+        let mapping = Arc::new(Mapping::new(file.as_fd(), shape.bytes())?);
         let segment = |place| {
             // SAFETY: as many bytes are mapped behind the place as the segment has.
-            let start = unsafe { mapping.start.add(place_of(place, bytes)) };
+            let start = unsafe { mapping.start.add(shape.place_of(place)) };
             Self { mapping: Arc::clone(&mapping), bytes: SegmentBytes { start, len: bytes } }
         };
-        let segments: Vec<Self> = (0..count).map(segment).collect();
-        if let Some((segment, _)) = segments.iter().zip(ranks).find(|(_, rank)| *rank == own.rank) {
+        let segments: Vec<Self> = (0..ranks).map(segment).collect();
+        if let Some((segment, _)) = segments.iter().zip(first..).find(|(_, rank)| *rank == own.rank) {
             segment.board().check(own, bytes as u64)?;
         }
-        Ok(segments)
+        let table = (table_bytes > 0).then(|| SharedTable { mapping, shape });
+        Ok(OpenFile { segments, table })
     }
 
     /// The status board.
@@ -449,6 +471,34 @@ impl Segment {
     pub fn leak(self) -> LeakedSegment {
         let _leaked: *const Mapping = Arc::into_raw(self.mapping);
         LeakedSegment(self.bytes)
+    }
+}
+
+/// A mapped file of segments, checked.
+#[derive(Debug)]
+pub struct OpenFile {
+    /// The segments, in the order of their ranks.
+    pub segments: Vec<Segment>,
+    /// The table behind them, if there is one.
+    pub table: Option<SharedTable>,
+}
+
+/// The table that the ranks of a file of segments share.
+#[derive(Debug)]
+pub struct SharedTable {
+    mapping: Arc<Mapping>,
+    shape: FileShape,
+}
+
+impl SharedTable {
+    /// Keeps the mapping for the rest of the process. Returns the bytes of the table, from a page
+    /// on. Shared with peers: not to be made a reference of.
+    pub fn leak(self) -> NonNull<[u8]> {
+        let Self { mapping, shape } = self;
+        // SAFETY: `open_all` has mapped the whole file, of which the table is the end.
+        let start = unsafe { mapping.start.add(shape.place_of(shape.ranks)) };
+        let _leaked: *const Mapping = Arc::into_raw(mapping);
+        NonNull::slice_from_raw_parts(start, shape.table_bytes)
     }
 }
 

@@ -23,7 +23,7 @@
 use aldis_drivers::shm::Geometry;
 
 use crate::calibration::WORDS_BYTES;
-use crate::segment::{LEAST_BYTES, PAGE_BYTES};
+use crate::segment::{FileShape, LEAST_BYTES, PAGE_BYTES};
 use crate::wireup::Shape;
 
 /// Most ranks that share memory.
@@ -38,6 +38,8 @@ pub struct NodePlan {
     pub shape: Shape,
     /// Bytes of a rank's segment: board, stand, inbox, staging memory and arena.
     pub segment_bytes: usize,
+    /// Bytes of the table of all ranks' records, where their segments stand in one file.
+    pub record_table_bytes: usize,
 }
 
 impl NodePlan {
@@ -54,9 +56,17 @@ impl NodePlan {
             _ => return None,
         };
         let shape = Shape { slots, blocks, block_bytes };
-        let inbox = LEAST_BYTES + geometry(ranks, shape).inbox_bytes();
-        let plan = Self { ranks, shape, segment_bytes: inbox };
+        let geometry = geometry(ranks, shape);
+        let inbox = LEAST_BYTES + geometry.inbox_bytes();
+        let record_table_bytes = record_table_bytes(&geometry);
+        let plan = Self { ranks, shape, segment_bytes: inbox, record_table_bytes };
         Some(plan.with_arena(staging_bytes(ranks)))
+    }
+
+    /// The file of all segments.
+    pub const fn file(self) -> FileShape {
+        let Self { ranks, segment_bytes, record_table_bytes: table_bytes, .. } = self;
+        FileShape { ranks, segment_bytes, table_bytes }
     }
 
     /// This plan with an arena of so many bytes more behind every inbox; whole pages of them.
@@ -81,6 +91,15 @@ pub const fn staging_bytes(ranks: u32) -> usize {
         _ => 0,
     }
 }
+
+/// Bytes of the table in which the records of all ranks of a node stand, by which they carry out
+/// collectives together; none where ranks are so few that theirs stand on few pages anyway.
+pub(crate) const fn record_table_bytes(geometry: &Geometry) -> usize {
+    if geometry.peers > FEW_RANKS { geometry.record_table_bytes() } else { 0 }
+}
+
+/// Ranks whose records stand in their own inboxes.
+const FEW_RANKS: u32 = 8;
 
 /// Sets of control slots: as many communicators, the world among them, have collectives by them. A
 /// set takes 82 KiB of each rank and its chunks: 2 MiB of them in each of the first four of a job

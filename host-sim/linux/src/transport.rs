@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 
 use aldis_drivers::direct::{Direct, DirectTables, RegionSlots};
 use aldis_drivers::shm::{
-    self, Geometry, Identity, Lane, NodeRank, PairLengths, PeerReader, Region, SleepWords,
+    self, Geometry, Identity, Lane, NodeRank, PairLengths, PeerReader, RecordTable, Region, SleepWords,
 };
 use aldis_drivers::{Loopback, Shm};
 use aldis_hal::{Cause, Cost, Epoch, PeerId};
@@ -145,6 +145,8 @@ pub(crate) struct Segments {
     pub(crate) staging: usize,
     /// Ranks of each node but the last; 0 if nodes differ.
     pub(crate) per_node: u32,
+    /// The table of all ranks' records, if it is in one file with the segments.
+    pub(crate) records: Option<NonNull<[u8]>>,
     /// The table of the ranks that have left, if the launcher has one.
     pub(crate) departures: Option<&'static Departures>,
 }
@@ -192,6 +194,12 @@ fn own_region(Parts { inbox: (start, len), .. }: Parts) -> Region<'static> {
     unsafe { Region::fresh(start, len) }
 }
 
+/// The table of records as the driver wants it.
+fn record_table(table: NonNull<[u8]>) -> RecordTable<'static> {
+    // SAFETY: as in `own_region`, each rank's records.
+    unsafe { RecordTable::new(table.cast(), table.len()) }
+}
+
 /// The arena part of this rank's own segment, for the rest of the process, with so many bytes in
 /// which messages are staged.
 fn arena(Parts { arena: (start, bytes), .. }: Parts, staging: usize) -> &'static Arena {
@@ -235,6 +243,10 @@ impl<'a> Inboxes<'a> {
         let first = PeerId(segments.first);
         let shm = Shm::of_node(NodeRank { first, identity }, inbox, lanes.leak(), COST).map_err(refused)?;
         let shm = shm.with_ranks_per_node(segments.per_node);
+        let shm = match segments.records {
+            Some(table) => shm.with_record_table(record_table(table)).map_err(refused)?,
+            None => shm,
+        };
         let shm = match distance {
             Some(distance) => shm.with_distance(distance),
             None => shm,
@@ -396,7 +408,8 @@ pub fn in_process(ranks: u32, arena_bytes: usize, epoch: Epoch) -> Result<Vec<Ho
             .zip(0..)
             .map(|(file, rank)| Ok(Segment::open(file, label(rank), whole).map_err(broken(rank))?.leak()));
         let mapped = opened.collect::<Result<_, JoinError>>()?;
-        Ok::<_, JoinError>(Segments { me, first: 0, mapped, staging: 0, per_node: 0, departures: None })
+        let (records, departures) = (None, None);
+        Ok::<_, JoinError>(Segments { me, first: 0, mapped, staging: 0, per_node: 0, records, departures })
     };
     let views = (0..ranks).map(map).collect::<Result<Vec<_>, _>>()?;
     let formatted = views.iter().map(|segments| Inboxes::format(segments, geometry, job, epoch));

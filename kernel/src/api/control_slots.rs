@@ -132,11 +132,11 @@ impl ControlSlots<'_> {
         pack: impl FnOnce(&mut [u8]) -> Result<(), Cause>,
     ) -> Result<(), NotReady> {
         let mut finishing = self.rank;
-        if let Some(slot) = self.control.slot(self.set, number) {
+        if let Some(slot) = self.control.slot(self.set, number, note.bytes) {
             pack(slot)?;
         } else {
             (finishing, _) = self.refresh()?;
-            pack(self.control.slot(self.set, number).ok_or(NotReady::By(finishing))?)?;
+            pack(self.control.slot(self.set, number, note.bytes).ok_or(NotReady::By(finishing))?)?;
         }
         match self.control.publish(self.set, number, note, &[])? {
             true => Ok(()),

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use aldis_linux::board::Label;
-use aldis_linux::segment::{self, DepartureTable};
+use aldis_linux::segment::{self, DepartureTable, FileShape};
 use aldis_linux::shape::NodePlan;
 use aldis_linux::wireup::{
     CardTable, Channel, FromLauncher, FromRank, Node, SOCKET_VARIABLE, SharedCards, VERSION, WireError,
@@ -92,7 +92,8 @@ impl Rank {
 
 /// The file of the segments of two ranks.
 fn segments(job: u64, bytes: usize) -> OwnedFd {
-    segment::create_all(Label { job, rank: 0, size: 2 }, 2, bytes).unwrap().0
+    let shape = FileShape { ranks: 2, segment_bytes: bytes, table_bytes: 0 };
+    segment::create_all(Label { job, rank: 0, size: 2 }, shape).unwrap().0
 }
 
 #[test]

@@ -13,14 +13,14 @@ use crate::shm::Geometry;
 const GEOMETRY: Geometry = Geometry { peers: 2, slots: 4, lanes: 32, blocks: 2, block_bytes: 128, sets: 1 };
 const CONTEXT: u32 = 6;
 
-/// Byte offsets from a set's start: of the progress record's words, of the first slot, and of words
-/// in a slot.
+/// Bytes of a record.
+const RECORD: usize = 128;
+
+/// Byte offsets of the words of a progress record, and of those in a slot's head.
 const FINISHED: usize = 4;
 const FILLED: usize = 8;
 const DONE: usize = 12;
-const SLOTS: usize = 128;
-const SLOT: usize = 8320;
-const PAYLOAD: usize = SLOT - 16;
+const PAYLOAD: usize = 8320;
 const SLOT_CONTEXT: usize = 0;
 const SEQUENCE: usize = 4;
 const BYTES: usize = 8;
@@ -39,6 +39,24 @@ fn is_within(world: &InboxesJob, rank: usize, at: *const u8, len: usize) -> bool
     first.is_some_and(|first| first + len <= inbox_bytes)
 }
 
+fn is_in_table(world: &InboxesJob, at: *const u8, len: usize) -> bool {
+    let table = world.table.unwrap();
+    let first = at.addr().checked_sub(table.cast::<u8>().as_ptr().addr());
+    first.is_some_and(|first| first + len <= table.len())
+}
+
+/// Writes a word of a rank's records of the first set, of which that of its progress is the first.
+fn set_word(world: &InboxesJob, rank: u32, at: usize, value: u32) {
+    let Some(table) = world.table else {
+        return world.set_word(rank, GEOMETRY.sets_at() as usize + at, value);
+    };
+    let (record, offset) = (at / RECORD, at % RECORD);
+    let at = (record * GEOMETRY.peers as usize + rank as usize) * RECORD + offset;
+    let table = table.cast::<u8>();
+    // SAFETY: a word of the table, which is used through atomics alone, on one thread.
+    unsafe { table.add(at).cast::<u32>().write(value.to_le()) };
+}
+
 /// A slot that was published can be read by others, so it stays what it is until all ranks have
 /// finished: neither is it written again nor lent to be written.
 #[test]
@@ -55,7 +73,7 @@ fn a_control_slot_that_may_be_read_is_not_written_again() {
     assert_eq!(writer.publish(0, 0, note, b"first"), Ok(true));
     let notice = reader.look(0, 0, PeerId(0)).unwrap().unwrap();
     assert_eq!(writer.publish(0, 0, note, b"again"), Ok(false));
-    assert!(writer.slot(0, 0).is_none());
+    assert!(writer.slot(0, 0, 5).is_none());
     assert_eq!(writer.publish(0, 0, Note { bytes: 4, ..note }, &[]), Ok(false));
     assert_eq!(notice.payload, b"first");
     // The other one is still published when the first is finished.
@@ -63,9 +81,9 @@ fn a_control_slot_that_may_be_read_is_not_written_again() {
     assert_eq!(writer.publish(0, 1, note, b"again"), Ok(false));
     // A slot that was lent to be written is published once, too.
     assert_eq!(writer.begin(0), 2);
-    writer.slot(0, 2).unwrap()[..5].copy_from_slice(b"third");
+    writer.slot(0, 2, 5).unwrap()[..5].copy_from_slice(b"third");
     assert_eq!(writer.publish(0, 2, note, &[]), Ok(true));
-    assert!(writer.slot(0, 2).is_none());
+    assert!(writer.slot(0, 2, 5).is_none());
     assert_eq!(reader.begin(0), 2);
     assert_eq!(reader.look(0, 2, PeerId(0)).unwrap().unwrap().payload, b"third");
 }
@@ -109,23 +127,24 @@ proptest! {
         [finished, filled, done, sequence] in [word(), word(), word(), word()],
         (bytes, about) in (word(), word()),
         context in prop_oneof![9 => Just(CONTEXT), 1 => any::<u32>()],
+        has_table: bool,
     ) {
-        let mut world = InboxesJob::new(GEOMETRY, start);
+        let of = if has_table { InboxesJob::with_table } else { InboxesJob::new };
+        let mut world = of(GEOMETRY, start);
         let shm = &mut world.ranks[1];
         // SAFETY: opened once.
         unsafe { shm.open(0, CONTEXT, 3) }.unwrap();
         let number = (0..begun).map(|_| shm.begin(0)).last().unwrap();
         let first = shm.take_chunks(0, number).unwrap();
         shm.run(0, first, 100);
-        let set = GEOMETRY.sets_at() as usize;
-        let slot = set + SLOTS + SLOT * (number % Geometry::CONTROL_SLOTS) as usize;
+        let head = 1 + (number % Geometry::CONTROL_SLOTS) as usize;
         for (offset, value) in [(FINISHED, finished), (FILLED, filled), (DONE, done)] {
-            world.set_word(0, set + offset, start.wrapping_add(value));
+            set_word(&world, 0, offset, start.wrapping_add(value));
         }
-        world.set_word(0, set, context);
+        set_word(&world, 0, 0, context);
         let sequence = number.wrapping_add(sequence);
         for (offset, value) in [(BYTES, bytes), (ABOUT, about), (SLOT_CONTEXT, context), (SEQUENCE, sequence)] {
-            world.set_word(0, slot + offset, value);
+            set_word(&world, 0, head * RECORD + offset, value);
         }
         match world.ranks[1].look(0, number, PeerId(0)) {
             Ok(None) => {}
@@ -136,7 +155,9 @@ proptest! {
                 let (operation, root) = (about as u8, (about >> 8) as u8 & 0x7F);
                 prop_assert_eq!(notice.note, Note { operation, root, bytes: said });
                 let len = if said <= PAYLOAD as u64 { said as usize } else { START_BYTES };
-                prop_assert!(notice.payload.len() == len && is_within(&world, 0, notice.payload.as_ptr(), len));
+                let (at, is_short) = (notice.payload.as_ptr(), len <= RECORD - 16 && about & 1 << 15 == 0);
+                let is_within = if has_table && is_short { is_in_table(&world, at, len) } else { is_within(&world, 0, at, len) };
+                prop_assert!(notice.payload.len() == len && is_within);
             }
             Err(cause) => prop_assert!(matches!(cause, Cause::Malformed(Malformed::Sequence { .. })), "{}", cause),
         }
@@ -161,7 +182,7 @@ proptest! {
         for set in [0, GEOMETRY.sets, u32::MAX] {
             world.ranks[1].finish_ahead(set, number.wrapping_add(1));
         }
-        let lent = world.ranks[1].slot(0, number).map(|slot| (slot.as_ptr(), slot.len()));
+        let lent = world.ranks[1].slot(0, number, note.bytes).map(|slot| (slot.as_ptr(), slot.len()));
         let mut publish = || world.ranks[1].publish(0, number, note, &[7; PAYLOAD]).unwrap();
         // Once it may be asked how far the others are.
         let wrote = publish() || publish();
@@ -174,5 +195,79 @@ proptest! {
             prop_assert!(position.wrapping_sub(first) < GEOMETRY.chunks(0) && len == 128);
             prop_assert!(is_within(&world, 1, at, len));
         }
+    }
+}
+
+/// Payloads of all lengths come as they were given, by a copy or written in place, wherever they
+/// stand: in a head, in a body, or beside the bodies.
+#[test]
+fn payloads_of_all_lengths_are_whole_with_a_table_and_without() {
+    for of in [InboxesJob::new, InboxesJob::with_table] {
+        let mut world = of(GEOMETRY, u32::MAX - 3);
+        for shm in &mut world.ranks {
+            // SAFETY: opened once, on all ranks alike.
+            unsafe { shm.open(0, CONTEXT, 3) }.unwrap();
+        }
+        let bytes = |len: usize| (0..len).map(|at| (at * 7 + len) as u8).collect::<std::vec::Vec<_>>();
+        for len in [0, 1, 8, 48, 111, 112, 113, 2047, 2048, PAYLOAD - 1, PAYLOAD] {
+            for in_place in [false, true] {
+                let [writer, reader] = &mut world.ranks[..] else { panic!("two ranks") };
+                let (number, note) = (writer.begin(0), Note { operation: 1, root: 0, bytes: len as u64 });
+                assert_eq!(reader.begin(0), number);
+                let given = bytes(len);
+                if in_place {
+                    writer.slot(0, number, len as u64).unwrap()[..len].copy_from_slice(&given);
+                }
+                let payload = if in_place { &[] } else { &given[..] };
+                let published = writer.publish(0, number, note, payload).unwrap()
+                    || writer.publish(0, number, note, payload).unwrap();
+                assert!(published, "{len} bytes");
+                let notice = reader.look(0, number, PeerId(0)).unwrap().unwrap();
+                assert_eq!((notice.note, notice.payload), (note, &given[..]), "{len} bytes");
+                reader.finish(0, number);
+                writer.finish(0, number);
+                let theirs = writer.progress(0, PeerId(1)).unwrap();
+                // SAFETY: nothing is lent, and the only other rank has come so far.
+                unsafe { writer.clear(0, theirs) };
+            }
+        }
+        let note = Note { operation: 1, root: 0, bytes: 8 };
+        let [writer, _] = &mut world.ranks[..] else { panic!("two ranks") };
+        let (number, max) = (writer.begin(0), RECORD as u64 - 16);
+        let found = writer.publish(0, number, note, &[0; 113]);
+        assert_eq!(found, Err(Cause::TooBig { len: 113, max }), "longer than its note says");
+    }
+}
+
+/// The start of what stands elsewhere is as whole as a short payload.
+#[test]
+fn a_start_stands_in_the_head() {
+    let mut world = InboxesJob::with_table(GEOMETRY, 0);
+    for shm in &mut world.ranks {
+        // SAFETY: opened once, on all ranks alike.
+        unsafe { shm.open(0, CONTEXT, 3) }.unwrap();
+        assert_eq!(shm.begin(0), 0);
+    }
+    let note = Note { operation: 1, root: 0, bytes: PAYLOAD as u64 + 1 };
+    assert_eq!(world.ranks[0].publish(0, 0, note, &[3; START_BYTES]), Ok(true));
+    let notice = world.ranks[1].look(0, 0, PeerId(0)).unwrap().unwrap();
+    assert_eq!((notice.note, notice.payload), (note, &[3; START_BYTES][..]));
+    assert!(is_in_table(&world, notice.payload.as_ptr(), START_BYTES));
+}
+
+/// A table that is too short or not aligned is refused.
+#[test]
+fn a_bad_table_of_records_is_refused() {
+    let bytes = GEOMETRY.record_table_bytes();
+    let table = super::memory(bytes);
+    for (skip, len) in [(0, bytes - 1), (8, bytes)] {
+        let mut world = InboxesJob::apart(GEOMETRY, 0);
+        let start = core::ptr::NonNull::slice_from_raw_parts(
+            // SAFETY: within the memory, or no memory is touched that is not.
+            unsafe { table.cast::<u8>().add(skip) },
+            len,
+        );
+        let shm = world.ranks.remove(0);
+        assert_eq!(shm.with_record_table(super::record_table(start)).unwrap_err(), Cause::BadRegion);
     }
 }

@@ -9,7 +9,7 @@ use aldis_hal::transport::{Sink, Slot, Transport};
 use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Post, Token};
 
 use super::region::format_at;
-use super::{Geometry, Identity, Lane, Region, Shm};
+use super::{Geometry, Identity, Lane, RecordTable, Region, Shm};
 
 mod control_slots;
 mod flow;
@@ -55,6 +55,12 @@ pub(super) fn region(memory: NonNull<[u8]>) -> Region<'static> {
     unsafe { Region::new(memory.cast(), memory.len()) }
 }
 
+/// A table of records in memory of zeros.
+pub(super) fn record_table(memory: NonNull<[u8]>) -> RecordTable<'static> {
+    // SAFETY: as in `region`.
+    unsafe { RecordTable::new(memory.cast(), memory.len()) }
+}
+
 pub(super) fn identity(rank: u32) -> Identity {
     Identity { job: 0xA1D1_5000_0000_0001, owner: PeerId(rank), epoch: Epoch(100 + rank) }
 }
@@ -93,13 +99,15 @@ impl ShmLog {
 pub(super) struct InboxesJob {
     pub(super) ranks: Vec<Shm<'static>>,
     pub(super) inboxes: Vec<NonNull<[u8]>>,
+    /// The table of records, if there is one.
+    pub(super) table: Option<NonNull<[u8]>>,
     lanes: Vec<*mut [Lane]>,
 }
 
 impl Drop for InboxesJob {
     fn drop(&mut self) {
         self.ranks.clear();
-        for inbox in self.inboxes.drain(..) {
+        for inbox in self.inboxes.drain(..).chain(self.table) {
             let (start, len) = (inbox.cast::<u8>(), inbox.len());
             let lines = ptr::slice_from_raw_parts_mut(start.cast::<InboxLine>().as_ptr(), len.div_ceil(64));
             // SAFETY: leaked by `memory` as a boxed slice of that length; the transports over it
@@ -116,19 +124,33 @@ impl Drop for InboxesJob {
 impl InboxesJob {
     /// Every rank attached to every other.
     pub(super) fn new(geometry: Geometry, start: u32) -> Self {
+        Self::apart(geometry, start).joined(geometry)
+    }
+
+    /// Every rank attached to every other, their records in a table.
+    pub(super) fn with_table(geometry: Geometry, start: u32) -> Self {
         let mut world = Self::apart(geometry, start);
+        let table = memory_of(0, geometry.record_table_bytes());
+        world.table = Some(table);
+        let with_table = |shm: Shm<'static>| shm.with_record_table(record_table(table)).unwrap();
+        world.ranks = world.ranks.drain(..).map(with_table).collect();
+        world.joined(geometry)
+    }
+
+    fn joined(mut self, geometry: Geometry) -> Self {
+        let world = &mut self;
         for rank in 0..geometry.peers {
             for peer in (0..geometry.peers).filter(|peer| *peer != rank) {
                 world.attach(rank, peer).unwrap();
             }
         }
-        world
+        self
     }
 
     /// Ranks that are not attached to each other yet.
     pub(super) fn apart(geometry: Geometry, start: u32) -> Self {
         let inboxes: Vec<_> = (0..geometry.peers).map(|_| memory(geometry.inbox_bytes())).collect();
-        let mut world = Self { ranks: Vec::new(), inboxes, lanes: Vec::new() };
+        let mut world = Self { ranks: Vec::new(), inboxes, table: None, lanes: Vec::new() };
         for rank in 0..geometry.peers {
             let (inbox, identity) = (world.inboxes[rank as usize], identity(rank));
             format_at(&region(inbox), geometry, identity, start).unwrap();

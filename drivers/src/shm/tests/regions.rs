@@ -138,8 +138,8 @@ fn geometries_are_checked() {
     let with = Geometry { sets: 2, ..SMALL }.inbox_bytes() - SMALL.inbox_bytes();
     assert_eq!(
         with,
-        2 * (128 + 10 * 8320 + 512 + 8 * 128),
-        "a set's slots with two places, and chunks as large as blocks"
+        2 * (9 * 128 + 10 * 8320 + 512 + 8 * 128),
+        "a set's records, bodies with two places, and chunks as large as blocks"
     );
     for (peers, block_bytes, chunks, chunk_bytes) in [
         (2, 32 << 10, 256, 8 << 10),
@@ -154,7 +154,7 @@ fn geometries_are_checked() {
         assert_eq!((geometry.chunks(3), geometry.chunk_bytes()), (chunks, chunk_bytes), "{geometry:?}");
         assert_eq!(geometry.chunks(4), 8, "more sets have fewer");
         let set = geometry.inbox_bytes() - without.inbox_bytes();
-        assert_eq!(set, 128 + 10 * 8320 + 512 + chunks as usize * chunk_bytes as usize);
+        assert_eq!(set, 9 * 128 + 10 * 8320 + 512 + chunks as usize * chunk_bytes as usize);
     }
     let max =
         Geometry { peers: 1 << 16, slots: 1 << 14, lanes: 32, blocks: 32, block_bytes: 1 << 25, sets: 0 };

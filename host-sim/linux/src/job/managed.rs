@@ -189,7 +189,8 @@ fn take_part(
     let (first, count) = terms.node.mates_of(rank);
     let staging = shape::staging_bytes(count);
     let per_node = terms.node.per_node;
-    let mut segments = Segments { me: rank, first, mapped: Vec::new(), staging, per_node, departures: None };
+    let (mapped, records, departures) = (Vec::new(), None, None);
+    let mut segments = Segments { me: rank, first, mapped, staging, per_node, records, departures };
     for mate in first..first + count {
         let held = if mate == rank { held } else { get(client, "memory", mate, deadline)? };
         segments.mapped.push(open(mate, held, &terms)?);

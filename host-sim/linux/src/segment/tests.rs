@@ -108,12 +108,18 @@ fn a_foreign_segment_is_refused() {
     );
 }
 
+/// The segments of three ranks and a table.
+const SHAPE: FileShape = FileShape { ranks: 3, segment_bytes: BYTES - 64, table_bytes: 4224 };
+
 #[test]
 fn the_segments_of_a_node_stand_in_one_file_each_at_a_page() {
     let first = Label { rank: 1, ..LABEL };
-    let (file, boards) = create_all(first, 3, BYTES - 64).unwrap();
+    let (file, boards) = create_all(first, SHAPE).unwrap();
     let own = Label { rank: 2, ..LABEL };
-    let segments = Segment::open_all(&file, 1..4, own, BYTES - 64).unwrap();
+    let OpenFile { segments, table } = Segment::open_all(&file, 1, own, SHAPE).unwrap();
+    let table = table.unwrap().leak();
+    assert_eq!(table.addr().get() - segments[0].bytes.start.addr().get(), 3 * BYTES);
+    assert_eq!(table.len(), SHAPE.table_bytes);
     for (place, segment) in segments.iter().enumerate() {
         assert!(segment.bytes.start.addr().get().is_multiple_of(PAGE_BYTES));
         let label = Label { rank: place as u32 + 1, ..LABEL };
@@ -127,9 +133,11 @@ fn the_segments_of_a_node_stand_in_one_file_each_at_a_page() {
     let (start, bytes) = segments[2].parts(8192 - 64).unwrap().arena;
     assert_eq!((start.addr().get() - segments[2].bytes.start.addr().get(), bytes), (BYTES - 64, 0));
     let other = Label { job: 5, ..own };
-    let found = Segment::open_all(&file, 1..4, other, BYTES - 64).unwrap_err();
+    let found = Segment::open_all(&file, 1, other, SHAPE).unwrap_err();
     assert_eq!(found, SegmentError::Mislabelled { expected: other, found: own });
-    assert!(matches!(Segment::open_all(&file, 1..5, own, BYTES - 64), Err(SegmentError::Size { .. })));
+    for shape in [FileShape { ranks: 4, ..SHAPE }, FileShape { table_bytes: 0, ..SHAPE }] {
+        assert!(matches!(Segment::open_all(&file, 1, own, shape), Err(SegmentError::Size { .. })));
+    }
 }
 
 #[test]

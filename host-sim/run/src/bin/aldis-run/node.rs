@@ -70,13 +70,13 @@ impl Node {
         let bytes = node.job.plan.segment_bytes;
         let refused = |error| no_segments(order.ranks, bytes, error);
         // The ranks of a file.
-        let ranks = if order.shares_memory { order.ranks } else { 1 };
-        let firsts = (order.first..order.first + order.ranks).step_by(ranks as usize);
+        let shape = node.job.plan.file();
+        let firsts = (order.first..order.first + order.ranks).step_by(shape.ranks as usize);
         check_descriptors(order.ranks, firsts.len() + usize::from(order.tcp.is_some()))?;
-        segment::check_room(order.ranks, bytes).map_err(refused)?;
+        segment::check_room(firsts.len() as u32, shape).map_err(refused)?;
         for rank in firsts {
             let label = Label { job: order.job, rank, size: order.size };
-            let (file, mut some) = segment::create_all(label, ranks, bytes).map_err(refused)?;
+            let (file, mut some) = segment::create_all(label, shape).map_err(refused)?;
             node.job.segments.push(file);
             boards.append(&mut some);
         }
