@@ -63,8 +63,8 @@
 //!
 //! # Limits
 //!
-//! [`NODE_RANKS_MAX`](shape::NODE_RANKS_MAX) ranks of a node; its segments' memory is proportional
-//! to them, see [`shape`]. Each rank maps all of them.
+//! [`JOB_RANKS_MAX`](shape::JOB_RANKS_MAX) ranks of a job. The segments' memory of a node is
+//! proportional to its ranks, see [`shape`]; each rank maps all of them.
 
 pub mod arena;
 pub mod board;

@@ -14,7 +14,7 @@
 //! | 33..=64 | 32 | 8 x 8 KiB | 68 KiB | up to 239 MiB |
 //! | 65..=128 | 16 | 4 x 3 KiB | 14.4 KiB | up to 140 MiB |
 //! | 129..=256 | 8 | 2 x 2 KiB | 5.4 KiB | up to 184 MiB |
-//! | 257..=1024 | 8 | 2 x 2 KiB | 5.4 KiB | up to 345 MiB |
+//! | 257 and more | 8 | 2 x 2 KiB | 5.4 KiB | 345 KiB a rank |
 //!
 //! That includes what stands beside the lanes: the sets of control slots, 29 KiB a rank for
 //! [`cma`](crate::cma), and the memory in which messages are staged. Arenas come on top, as the
@@ -26,8 +26,9 @@ use crate::calibration::WORDS_BYTES;
 use crate::segment::{FileShape, LEAST_BYTES, PAGE_BYTES};
 use crate::wireup::Shape;
 
-/// Most ranks that share memory.
-pub const NODE_RANKS_MAX: u32 = 1024;
+/// Most ranks of a job: those that the driver can tell apart. How many a machine has, its memory
+/// and its limits of processes and descriptors decide.
+pub const JOB_RANKS_MAX: u32 = Geometry::PEERS_MAX;
 
 /// The sizes of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,7 +44,7 @@ pub struct NodePlan {
 }
 
 impl NodePlan {
-    /// The plan for so many ranks; `None` for none or more than [`NODE_RANKS_MAX`].
+    /// The plan for so many ranks; `None` for none or more than [`JOB_RANKS_MAX`].
     pub fn of(ranks: u32) -> Option<Self> {
         let (slots, blocks, block_bytes) = match ranks {
             1..=8 => (128, 16, 32 << 10),
@@ -52,7 +53,7 @@ impl NodePlan {
             // What the largest job has for all of its memory.
             33..=64 => (32, 8, (8 << 10) - 256),
             65..=128 => (16, 4, 3 << 10),
-            129..=NODE_RANKS_MAX => (8, 2, 2 << 10),
+            129..=JOB_RANKS_MAX => (8, 2, 2 << 10),
             _ => return None,
         };
         let shape = Shape { slots, blocks, block_bytes };
@@ -140,16 +141,18 @@ mod tests {
 
     #[test]
     fn every_job_size_has_a_sound_plan_proportional_to_its_ranks() {
-        for ranks in 1..=NODE_RANKS_MAX {
+        for ranks in 1..=JOB_RANKS_MAX {
             let plan = NodePlan::of(ranks).unwrap();
             let geometry = geometry(ranks, plan.shape);
             assert_eq!(geometry.check(), Ok(()), "{ranks} ranks");
             // By messages the collectives of some hundred ranks take several times as long.
             assert_eq!(geometry.sets > 0, ranks <= 256, "{ranks} ranks");
-            let most = if ranks <= 256 { 300 << 20 } else { ranks as usize * (350 << 10) };
+            // Beside the rest, an entry of four bytes for each rank in the log of departures.
+            let each = (350 << 10) + 4 * ranks as usize;
+            let most = if ranks <= 256 { 300 << 20 } else { ranks as usize * each };
             assert!(plan.segment_bytes * ranks as usize <= most, "{ranks} ranks");
         }
         assert_eq!(NodePlan::of(0), None);
-        assert_eq!(NodePlan::of(NODE_RANKS_MAX + 1), None);
+        assert_eq!(NodePlan::of(JOB_RANKS_MAX + 1), None);
     }
 }

@@ -14,7 +14,7 @@ use crate::tcp_options::TcpOptions;
 use aldis_linux::coll_rules::{self, Question, RuleFile};
 use aldis_linux::ethernet::{CARD_VARIABLE, CardsChoice};
 use aldis_linux::peer_rows::{self, PeerRows};
-use aldis_linux::shape::{NODE_RANKS_MAX, NodePlan};
+use aldis_linux::shape::{JOB_RANKS_MAX, NodePlan};
 use aldis_linux::{arena, job, output, transport};
 use aldis_nic::CARD_KINDS;
 
@@ -438,12 +438,12 @@ pub fn ranks(text: &str) -> Result<NodePlan, String> {
     if text == "p" {
         return Err("-np is -n here; aldis-mpiexec takes the options of mpiexec".into());
     }
-    let ranks: u32 = text.parse().map_err(|_| format!("not a number of ranks from 1 to {NODE_RANKS_MAX}"))?;
+    let ranks: u32 = text.parse().map_err(|_| format!("not a number of ranks from 1 to {JOB_RANKS_MAX}"))?;
     if ranks == 0 {
         return Err("a job needs at least one rank; try -n 1".into());
     }
     NodePlan::of(ranks)
-        .ok_or_else(|| format!("a job has at most {NODE_RANKS_MAX} ranks; try -n {NODE_RANKS_MAX} or fewer"))
+        .ok_or_else(|| format!("a job has at most {JOB_RANKS_MAX} ranks; try -n {JOB_RANKS_MAX} or fewer"))
 }
 
 /// The size of an arena.
@@ -576,16 +576,16 @@ mod tests {
         assert!(job.shares().unwrap_err().contains("is for --transport auto, ethernet and"));
         job.transport = TransportName::Auto;
         assert!(job.shares().unwrap_err().contains("the first program has no card"));
-        let parts = vec![ProgramPart::try_parse_from("aldis-run -n 1019 b".split(' ')).unwrap()];
-        assert!(options.join(parts).unwrap_err().contains("1025 ranks of all programs: "));
+        let parts = vec![ProgramPart::try_parse_from("aldis-run -n 65531 b".split(' ')).unwrap()];
+        assert!(options.join(parts).unwrap_err().contains("65537 ranks of all programs: "));
     }
 
     #[test]
     fn wrong_lines_are_answered_with_what_would_be_right() {
         for (line, answer) in [
             ("aldis-run -n 0 prog", "at least one rank"),
-            ("aldis-run -n 1025 prog", "at most 1024 ranks"),
-            ("aldis-run -n many prog", "from 1 to 1024"),
+            ("aldis-run -n 65537 prog", "at most 65536 ranks"),
+            ("aldis-run -n many prog", "from 1 to 65536"),
             ("aldis-run prog", "-n <N>"),
             ("aldis-run -n 2", "PROGRAM"),
             (

@@ -96,6 +96,7 @@ calls! {
         SchedSetaffinity "sched_setaffinity"
         SchedYield "sched_yield"
         Sendto "sendto"
+        Setrlimit "setrlimit"
         Setsockopt "setsockopt"
         Shutdown "shutdown"
         Sigaction "sigaction"

@@ -16,6 +16,15 @@ pub fn getrlimit(resource: Resource) -> Result<(u64, u64), Errno> {
     resource::getrlimit(resource)
 }
 
+/// `setrlimit(2)`: what counts from now on, and what it may be raised to.
+///
+/// # Errors
+/// The system's.
+pub fn setrlimit(resource: Resource, soft: u64, hard: u64) -> Result<(), Errno> {
+    let _fault = enter(Call::Setrlimit)?;
+    resource::setrlimit(resource, soft, hard)
+}
+
 /// `getrusage(2)`.
 ///
 /// # Errors

@@ -8,9 +8,9 @@ fn a_job_needs_a_rank() {
 }
 
 #[test]
-fn a_job_has_1024_ranks_at_most() {
-    run(["-n", "1025", RANK]).says(2, &["'1025' for '-n <N>'", "at most 1024 ranks; try -n 1024"]);
-    run(["-n", "many", RANK]).says(2, &["not a number of ranks from 1 to 1024"]);
+fn a_job_has_65536_ranks_at_most() {
+    run(["-n", "65537", RANK]).says(2, &["'65537' for '-n <N>'", "at most 65536 ranks; try -n 65536"]);
+    run(["-n", "many", RANK]).says(2, &["not a number of ranks from 1 to 65536"]);
 }
 
 #[test]
@@ -74,8 +74,8 @@ fn wrong_lines_of_several_programs_are_told() {
     run(["-n", "1", "true", ":"]).says(2, &["-n <N>", "<PROGRAM>"]);
     run(["-n", "1", "true", ":", "-n", "1", "--timeout", "3", "true"])
         .says(2, &["unexpected argument '--timeout'", "[OPTIONS OF THE JOB]"]);
-    run(["-n", "540", "true", ":", "-n", "540", "true"])
-        .says(2, &["1080 ranks of all programs", "at most 1024 ranks"]);
+    run(["-n", "40000", "true", ":", "-n", "40000", "true"])
+        .says(2, &["80000 ranks of all programs", "at most 65536 ranks"]);
     run(["-n", "1", "true", ":", "-n", "1", "no-such-program"])
         .says(127, &["cannot start no-such-program", "no such program in PATH"]);
     run(["-n", "1", "true", ":", "-n", "1", "--wdir", "/no/such/folder", "true"])

@@ -54,6 +54,9 @@ fn too_few_descriptors_are_told() {
         let output = shell(&format!("ulimit -n {most}; exec $RUN -n 4 $RANK greet"));
         says(&output, 1, &["Too many open files", "ulimit -n 1024"]);
     }
+    // The soft limit alone is raised.
+    let output = shell("ulimit -Sn 64; exec $RUN -n 24 $RANK greet");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let output = shell("ulimit -n 1024; exec $RUN -n 1024 $RANK greet");
     says(&output, 1, &["1024 ranks need 3089 descriptors, 1024 are allowed", "try ulimit -n 4096"]);
 }

@@ -39,7 +39,7 @@ use crate::peer_rows::JoinCard;
 use crate::platform::allowed_cores;
 use crate::pmi::{AnswerFault, Client, ManagedRank, PmiError, VALUE_BYTES_MAX};
 use crate::segment::{self, LeakedSegment, Segment};
-use crate::shape::{self, NODE_RANKS_MAX, NodePlan};
+use crate::shape::{self, JOB_RANKS_MAX, NodePlan};
 use crate::tcp::{self, JobKey, KEY_BYTES};
 use crate::transport::{self, HostEndpoint, Segments, TransportChoice};
 use crate::wireup::{CardTable, FromRank, Node, TcpTerms, VERSION, bounded};
@@ -338,7 +338,7 @@ impl Asks {
             _ => None,
         };
         let ranks = if shares_memory { mates } else { 1 };
-        let impossible = JoinError::Size { expected: ranks, found: NODE_RANKS_MAX };
+        let impossible = JoinError::Size { expected: ranks, found: JOB_RANKS_MAX };
         let arena_bytes = usize::try_from(self.arena_bytes).unwrap_or(usize::MAX);
         let plan = NodePlan::of(ranks).ok_or(impossible)?.with_arena(arena_bytes);
         let label = Label { job: *job, rank, size };
@@ -528,8 +528,8 @@ mod tests {
         assert_eq!(error, JoinError::Told { rank: 1 });
         let error = terms_of(0, &ranks("aa", |all| all[0].job = None)).unwrap_err();
         assert_eq!(error, JoinError::Told { rank: 0 });
-        let error = terms_of(0, &ranks(&"a".repeat(1025), |_| {})).unwrap_err();
-        assert_eq!(error, JoinError::Size { expected: 1025, found: NODE_RANKS_MAX });
+        let error = terms_of(0, &ranks(&"a".repeat(65_537), |_| {})).unwrap_err();
+        assert_eq!(error, JoinError::Size { expected: 65_537, found: JOB_RANKS_MAX });
     }
 
     #[test]

@@ -14,7 +14,7 @@ use aldis_linux::wireup::{self, CardTable, Channel, WireError};
 use aldis_sys::Errno;
 use aldis_sys::event::PollFlags;
 use aldis_sys::file::{AccessFlags, access, chdir, metadata};
-use aldis_sys::limits::{Resource, getrlimit};
+use aldis_sys::limits::{Resource, getrlimit, setrlimit};
 use aldis_sys::signal::Signal;
 
 use crate::cores::{self, CoreClaim};
@@ -349,11 +349,12 @@ const DESCRIPTORS_A_RANK: u64 = 3;
 const DESCRIPTORS_BESIDE: u64 = 16;
 
 /// Fails unless this process may open what so many ranks take, with so many files for them, before
-/// the first is made.
+/// the first is made. Where only the soft limit is in the way it is raised, for the ranks too.
 fn check_descriptors(ranks: u32, files: usize) -> Result<(), StartRefusal> {
     let need = u64::from(ranks) * DESCRIPTORS_A_RANK + files as u64 + DESCRIPTORS_BESIDE;
-    let have = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
-    if have >= need {
+    let (soft, have) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((u64::MAX, u64::MAX));
+    let raise = || setrlimit(Resource::RLIMIT_NOFILE, need.next_multiple_of(1024).min(have), have);
+    if soft >= need || have >= need && raise().is_ok() {
         return Ok(());
     }
     let most = need.next_multiple_of(1024);
