@@ -194,7 +194,8 @@ pub trait SharedControl {
     /// others are as far: the caller may look how far they are, and is not refused again for that.
     ///
     /// # Errors
-    /// [`Cause::TooBig`] for a payload that does not fit into a slot.
+    /// [`Cause::TooBig`] for a payload that is longer than its note says, or than
+    /// [`START_BYTES`] where that is more than a slot holds.
     fn publish(&mut self, set: u32, number: u32, note: Note, payload: &[u8]) -> Result<bool, Cause>;
 
     /// Returns the memory of this rank's slot of a collective in which a payload stands that is as

@@ -14,7 +14,7 @@ use loom::model::Builder;
 use loom::thread;
 
 use super::control_slots::{
-    Exact, Own, PLACES, SetControl, SetPlace, SlotBody, SlotHead, SlotOrders, Theirs,
+    ControlBody, ControlHead, Exact, Own, PLACES, SetControl, SetPlace, SlotOrders, Theirs,
 };
 use crate::sync::{Ordering, PairLoads, UnsafeCell};
 
@@ -60,9 +60,9 @@ const OLD: u32 = 0x1_0000;
 /// A rank's set in shared memory. Chunks are cells beside it, whose accesses loom sees.
 struct Set {
     control: SetControl,
-    heads: Vec<SlotHead>,
+    heads: Vec<ControlHead>,
     /// The bodies, behind which are the places beside them.
-    bodies: Vec<SlotBody>,
+    bodies: Vec<ControlBody>,
     /// Slots.
     size: u32,
     chunks: Vec<UnsafeCell<u32>>,
@@ -73,8 +73,8 @@ impl Set {
         Self {
             control: SetControl::new(context, start),
             size,
-            heads: (0..size).map(|_| SlotHead::new(context, start)).collect(),
-            bodies: (0..size + PLACES).map(|_| SlotBody::new()).collect(),
+            heads: (0..size).map(|_| ControlHead::new(context, start)).collect(),
+            bodies: (0..size + PLACES).map(|_| ControlBody::new()).collect(),
             chunks: (0..CHUNKS).map(|_| UnsafeCell::new(0)).collect(),
         }
     }
@@ -83,7 +83,7 @@ impl Set {
         SetPlace {
             control: &raw const self.control,
             heads: self.heads.as_ptr(),
-            stride: size_of::<SlotHead>(),
+            stride: size_of::<ControlHead>(),
             bodies: self.bodies.as_ptr(),
             chunks: core::ptr::dangling_mut(),
             size: self.size,
@@ -281,8 +281,8 @@ mod places {
 
     const COLLECTIVES: u32 = 3;
 
-    const LONG: usize = 16;
-    const MIDDLE: usize = 12;
+    const LONG: usize = 32;
+    const MIDDLE: usize = 24;
 
     fn root<O: SlotOrders, const LEN: usize>(shared: &ModelSets) {
         let mut rank = shared.rank::<O>(0);

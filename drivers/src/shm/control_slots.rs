@@ -46,7 +46,7 @@ const LEFT: u32 = u32::MAX;
 pub(super) const RECORD_BYTES: usize = 128;
 
 /// Bytes that stand in a head, beside what is said about them. Fewer in the models.
-const HEAD_PAYLOAD: usize = if cfg!(loom) { 8 } else { RECORD_BYTES - 16 };
+const HEAD_PAYLOAD: usize = if cfg!(loom) { 16 } else { RECORD_BYTES - 16 };
 
 /// Bytes that stand in a slot: two pages and one pair of cache lines more, so that the first ones
 /// of all bodies do not share their place in a cache. Fewer in the models.
@@ -60,7 +60,12 @@ pub(super) const PLACES: u32 = 2;
 pub(super) const PROBE_BYTES: usize = 512;
 
 /// Bytes of a payload from which on it stands in such a place, if that is free.
-const PLACED_BYTES_MIN: usize = if cfg!(loom) { 16 } else { 2048 };
+const PLACED_BYTES_MIN: usize = if cfg!(loom) { 32 } else { 2048 };
+
+const _: () = {
+    assert!(START_BYTES <= HEAD_PAYLOAD && HEAD_PAYLOAD < PLACED_BYTES_MIN);
+    assert!(PLACED_BYTES_MIN <= SLOT_PAYLOAD);
+};
 
 /// The bit of what is said about a slot by which its payload stands in a place beside the slots.
 const PLACED: u32 = 1 << 15;
@@ -68,7 +73,7 @@ const PLACED: u32 = 1 << 15;
 /// The head of a slot. What is said and the first 48 bytes of the payload are one cache line, so
 /// that a small contribution is one cache line's journey from core to core.
 #[repr(C, align(64))]
-pub(super) struct SlotHead {
+pub(super) struct ControlHead {
     /// The communicator whose slot it is, set when the set is opened; and number + 1 of the
     /// collective, stored last.
     head: WordPair,
@@ -83,7 +88,7 @@ pub(super) struct SlotHead {
 
 /// The memory of a longer payload, aligned as in a head.
 #[repr(C, align(64))]
-pub(super) struct SlotBody(UnsafeCell<[u64; SLOT_PAYLOAD / 8]>);
+pub(super) struct ControlBody(UnsafeCell<[u64; SLOT_PAYLOAD / 8]>);
 
 /// The progress of the owner of a set.
 #[repr(C, align(64))]
@@ -103,12 +108,12 @@ pub(super) struct SetControl {
 
 #[cfg(not(loom))]
 const _: () = {
-    assert!(size_of::<SlotHead>() == RECORD_BYTES && size_of::<SetControl>() == RECORD_BYTES);
-    assert!(size_of::<SlotBody>() == SLOT_PAYLOAD);
+    assert!(size_of::<ControlHead>() == RECORD_BYTES && size_of::<SetControl>() == RECORD_BYTES);
+    assert!(size_of::<ControlBody>() == SLOT_PAYLOAD);
 };
 
 #[cfg(loom)]
-impl SlotHead {
+impl ControlHead {
     pub(super) fn new(context: u32, start: u32) -> Self {
         Self {
             head: WordPair::new(context, start),
@@ -120,7 +125,7 @@ impl SlotHead {
 }
 
 #[cfg(loom)]
-impl SlotBody {
+impl ControlBody {
     pub(super) fn new() -> Self {
         Self(UnsafeCell::new([0; SLOT_PAYLOAD / 8]))
     }
@@ -171,10 +176,10 @@ impl SlotOrders for Exact {}
 pub(super) struct SetPlace {
     pub(super) control: *const SetControl,
     /// The first slot's head, and the bytes from one to the next.
-    pub(super) heads: *const SlotHead,
+    pub(super) heads: *const ControlHead,
     pub(super) stride: usize,
     /// The bodies of all slots, then the places beside them.
-    pub(super) bodies: *const SlotBody,
+    pub(super) bodies: *const ControlBody,
     pub(super) chunks: *mut u8,
     /// Slots, a power of two.
     pub(super) size: u32,
@@ -185,17 +190,17 @@ pub(super) struct SetPlace {
 
 impl SetPlace {
     #[inline(always)]
-    fn head(&self, number: u32) -> *const SlotHead {
+    fn head(&self, number: u32) -> *const ControlHead {
         let index = (number & self.size.wrapping_sub(1)) as usize;
         self.heads.wrapping_byte_add(index.wrapping_mul(self.stride))
     }
 
-    fn body(&self, number: u32) -> *const SlotBody {
+    fn body(&self, number: u32) -> *const ControlBody {
         self.bodies.wrapping_add((number & self.size.wrapping_sub(1)) as usize)
     }
 
     /// Returns the place beside the slots of a collective's payload.
-    fn placed(&self, number: u32) -> *const SlotBody {
+    fn placed(&self, number: u32) -> *const ControlBody {
         self.bodies.wrapping_add(self.size.wrapping_add(number & (PLACES - 1)) as usize)
     }
 
@@ -490,7 +495,7 @@ impl<O: SlotOrders> Own<O> {
     /// The slot of a collective that is admitted, if no rank reads it: all ranks have finished the
     /// one whose slot it was, and it is not published.
     #[inline]
-    fn free_slot(&self, number: u32) -> Option<&SlotHead> {
+    fn free_slot(&self, number: u32) -> Option<&ControlHead> {
         if !self.is_open(number) || number.wrapping_sub(self.cleared) >= self.place.size {
             return None;
         }
@@ -507,7 +512,7 @@ impl<O: SlotOrders> Own<O> {
     #[inline]
     pub(super) fn publish(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<bool, Cause> {
         let is_short = is_in_head(note.bytes);
-        let max = if is_short { HEAD_PAYLOAD } else { SLOT_PAYLOAD };
+        let max = if note.bytes > SLOT_PAYLOAD as u64 { START_BYTES } else { note.bytes as usize };
         if payload.len() > max {
             return Err(Cause::TooBig { len: payload.len() as u64, max: max as u64 });
         }

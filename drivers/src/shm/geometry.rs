@@ -94,6 +94,13 @@ impl SetsLayout {
     /// Records of a set: that of its progress, and the head of each slot.
     pub(super) const RECORDS: u32 = 1 + Geometry::CONTROL_SLOTS;
 
+    /// Places of a record of so many ranks in their table: an odd number, so that those of one rank
+    /// do not share their place in a cache.
+    #[inline]
+    pub(super) const fn records_of(peers: u32) -> usize {
+        (peers | 1) as usize
+    }
+
     /// Bytes of the bodies of a set, with the places beside them.
     const BODIES_BYTES: u64 =
         (Geometry::CONTROL_SLOTS + control_slots::PLACES) as u64 * control_slots::SLOT_PAYLOAD as u64;
@@ -192,9 +199,13 @@ impl Geometry {
         if self.check().is_ok() { self.bytes() as usize } else { usize::MAX }
     }
 
-    /// Bytes of a [table of records](super::Shm::with_record_table) of so many ranks.
+    /// Bytes of a [table of records](super::Shm::with_record_table) of so many ranks; saturates at
+    /// `usize::MAX` where [`check`](Self::check) would refuse.
     pub const fn record_table_bytes(&self) -> usize {
-        SetsLayout::records_at(self.sets) as usize * self.peers as usize
+        if self.check().is_err() {
+            return usize::MAX;
+        }
+        SetsLayout::records_at(self.sets) as usize * SetsLayout::records_of(self.peers)
     }
 
     /// Each number with its bounds.

@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 
 use aldis_hal::{Cause, Epoch, PeerId};
 
-use super::control_slots::{self, Own, SlotHead, Theirs};
+use super::control_slots::{self, Own, Theirs};
 #[cfg(target_pointer_width = "64")]
 use super::departures::{self, Departures};
 use super::geometry::{Geometry, Identity, PING_PONG_SLOTS, SHARES, SLOT_BYTES, SetsLayout, place_of};
@@ -82,8 +82,8 @@ impl<'m> RecordTable<'m> {
     /// records.
     ///
     /// # Safety
-    /// The conditions of [`Region::new`], and nobody has written to the records of the rank that
-    /// uses it, not an earlier life of its owner either.
+    /// The conditions of [`Region::new`], and the records of the rank that uses it are zero: nobody
+    /// has written to them, not an earlier life of their owner either.
     pub const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
         // SAFETY: the caller vouches for it.
         Self(unsafe { Region::new(start, len) })
@@ -286,7 +286,7 @@ impl<'m> Inbox<'m> {
     #[cfg(target_pointer_width = "64")]
     pub(super) fn use_record_table(&mut self, table: RecordTable<'m>) -> Result<(), Cause> {
         let RecordTable(table) = table;
-        let is_aligned = table.start.cast::<SlotHead>().is_aligned();
+        let is_aligned = table.start.addr().get().is_multiple_of(align_of::<control_slots::ControlHead>());
         if table.len < self.geometry.record_table_bytes() || !is_aligned {
             return Err(Cause::BadRegion);
         }
@@ -536,7 +536,7 @@ impl Records {
             return None;
         }
         let first = table.start.as_ptr().wrapping_add(number.index() * control_slots::RECORD_BYTES);
-        Some(Self { first, stride: geometry.peers as usize * control_slots::RECORD_BYTES })
+        Some(Self { first, stride: SetsLayout::records_of(geometry.peers) * control_slots::RECORD_BYTES })
     }
 
     #[inline]

@@ -174,13 +174,18 @@ impl<'m> Shm<'m> {
     /// Has the records by which all ranks of the node carry out collectives together in a table
     /// that they share beside their inboxes, of
     /// [so many bytes](Geometry::record_table_bytes): with many ranks those that each of them reads
-    /// stand on few pages then, not on one of every inbox. All ranks of the node do that, or none.
-    /// Before any is attached.
+    /// stand on few pages then, not on one of every inbox. All ranks of the node do that, or none:
+    /// else they wait for each other's records until their deadlines. Before any is attached.
     ///
     /// # Errors
-    /// [`Cause::BadRegion`] for a table that is shorter or not aligned to 64 bytes.
+    /// [`Cause::BadRegion`] for a table that is shorter or not aligned to 64 bytes (128 are best),
+    /// [`Cause::Stale`] once a rank is attached or a set is open.
     #[cfg(target_pointer_width = "64")]
     pub fn with_record_table(mut self, table: RecordTable<'m>) -> Result<Self, Cause> {
+        let is_used = self.sets.iter().flatten().any(|own| own.context != 0);
+        if is_used || self.lanes.iter().any(|peer| peer.state != LaneState::Vacant) {
+            return Err(Cause::Stale);
+        }
         self.inbox.use_record_table(table)?;
         self.sets = core::array::from_fn(|set| self.inbox.own_set(set as u32));
         Ok(self)

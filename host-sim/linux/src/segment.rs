@@ -171,7 +171,7 @@ impl FileShape {
     }
 
     /// Returns the bytes of the file.
-    const fn bytes(self) -> usize {
+    pub(crate) const fn bytes(self) -> usize {
         match self.table_bytes {
             0 => self.place_of(self.ranks.saturating_sub(1)).saturating_add(self.segment_bytes),
             table => self.place_of(self.ranks).saturating_add(table),

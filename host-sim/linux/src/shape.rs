@@ -9,16 +9,16 @@
 //! | ranks | slots | blocks | a lane | the node |
 //! |---|---|---|---|---|
 //! | 1..=8 | 128 | 16 x 32 KiB | 528 KiB | up to 160 MiB |
-//! | 9..=16 | 64 | 8 x 32 KiB | 264 KiB | up to 137 MiB |
-//! | 17..=32 | 64 | 8 x 16 KiB | 136 KiB | up to 218 MiB |
-//! | 33..=64 | 32 | 8 x 8 KiB | 68 KiB | up to 239 MiB |
-//! | 65..=128 | 16 | 4 x 3 KiB | 14.4 KiB | up to 140 MiB |
-//! | 129..=256 | 8 | 2 x 2 KiB | 5.4 KiB | up to 184 MiB |
+//! | 9..=16 | 64 | 8 x 32 KiB | 264 KiB | up to 138 MiB |
+//! | 17..=32 | 64 | 8 x 16 KiB | 136 KiB | up to 219 MiB |
+//! | 33..=64 | 32 | 8 x 8 KiB | 68 KiB | up to 240 MiB |
+//! | 65..=128 | 16 | 4 x 3 KiB | 14.4 KiB | up to 141 MiB |
+//! | 129..=256 | 8 | 2 x 2 KiB | 5.4 KiB | up to 186 MiB |
 //! | 257 and more | 8 | 2 x 2 KiB | 5.4 KiB | 345 KiB a rank |
 //!
 //! That includes what stands beside the lanes: the sets of control slots, 29 KiB a rank for
-//! [`cma`](crate::cma), and the memory in which messages are staged. Arenas come on top, as the
-//! user wants them.
+//! [`cma`](crate::cma), the memory in which messages are staged, and from 9 ranks on the table in
+//! which the records of all ranks' sets stand. Arenas come on top, as the user wants them.
 
 use aldis_drivers::shm::Geometry;
 
@@ -103,7 +103,7 @@ pub(crate) const fn record_table_bytes(geometry: &Geometry) -> usize {
 const FEW_RANKS: u32 = 8;
 
 /// Sets of control slots: as many communicators, the world among them, have collectives by them. A
-/// set takes 82 KiB of each rank and its chunks: 2 MiB of them in each of the first four of a job
+/// set takes 83 KiB of each rank and its chunks: 2 MiB of them in each of the first four of a job
 /// of up to 8 ranks, else eight blocks, or 64 KiB between two ranks. None for more than 256 ranks,
 /// each of which would look at as many others.
 const fn sets(ranks: u32) -> u32 {
@@ -150,7 +150,7 @@ mod tests {
             // Beside the rest, an entry of four bytes for each rank in the log of departures.
             let each = (350 << 10) + 4 * ranks as usize;
             let most = if ranks <= 256 { 300 << 20 } else { ranks as usize * each };
-            assert!(plan.segment_bytes * ranks as usize <= most, "{ranks} ranks");
+            assert!(plan.file().bytes() <= most, "{ranks} ranks");
         }
         assert_eq!(NodePlan::of(0), None);
         assert_eq!(NodePlan::of(JOB_RANKS_MAX + 1), None);

@@ -44,7 +44,7 @@ use aldis_sys::Errno;
 pub const SOCKET_VARIABLE: &str = "ALDIS_WIREUP_FD";
 
 /// The version of this protocol; both sides must speak the same.
-pub const VERSION: u16 = 7;
+pub const VERSION: u16 = 8;
 
 /// The longest message, in bytes: a welcome that names three files by the longest of paths.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 10;

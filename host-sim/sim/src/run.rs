@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use aldis_kernel::Error;
 use aldis_kernel::hal::{Cause, Operation};
-use aldis_linux::segment::check_room;
+use aldis_linux::segment::{FileShape, check_room};
 use corosensei::{Coroutine, CoroutineResult};
 
 use super::config::{SimConfig, Wire};
@@ -122,7 +122,7 @@ fn check(config: &SimConfig) -> io::Result<usize> {
             Wire::Frames => LinkSizes::of(config).ok_or_else(too_large)?.bytes(),
         };
         let rank = bytes + size_of::<SimTypeTable>() + RANK_BYTES + MET_BYTES * rows + links;
-        check_room(config.ranks, rank).map_err(|error| {
+        check_room(config.ranks, FileShape::of_one(rank)).map_err(|error| {
             let what = format!("{} ranks of {rank} bytes, {bytes} of them storage: {error}", config.ranks);
             io::Error::new(io::ErrorKind::OutOfMemory, what)
         })?;

@@ -98,7 +98,7 @@ impl ControlSlots<'_> {
     ///
     /// # Errors
     /// The rank that has not finished with what stands in it; [`Cause::TooBig`] for a payload that
-    /// does not fit into a control slot, or why another rank's control slots cannot be read.
+    /// is longer than its note says, or why another rank's control slots cannot be read.
     #[inline]
     pub fn publish(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<(), NotReady> {
         if self.control.publish(self.set, number, note, payload)? {

@@ -4,11 +4,11 @@
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::shared_control::{Note, START_BYTES, SharedControl};
-use aldis_hal::{Cause, PeerId};
+use aldis_hal::{Cause, Cost, PeerId};
 use proptest::prelude::*;
 
 use super::InboxesJob;
-use crate::shm::Geometry;
+use crate::shm::{Geometry, NodeRank, Shm};
 
 const GEOMETRY: Geometry = Geometry { peers: 2, slots: 4, lanes: 32, blocks: 2, block_bytes: 128, sets: 1 };
 const CONTEXT: u32 = 6;
@@ -51,7 +51,8 @@ fn set_word(world: &InboxesJob, rank: u32, at: usize, value: u32) {
         return world.set_word(rank, GEOMETRY.sets_at() as usize + at, value);
     };
     let (record, offset) = (at / RECORD, at % RECORD);
-    let at = (record * GEOMETRY.peers as usize + rank as usize) * RECORD + offset;
+    // An odd number of ranks has a place there.
+    let at = (record * 3 + rank as usize) * RECORD + offset;
     let table = table.cast::<u8>();
     // SAFETY: a word of the table, which is used through atomics alone, on one thread.
     unsafe { table.add(at).cast::<u32>().write(value.to_le()) };
@@ -224,6 +225,11 @@ fn payloads_of_all_lengths_are_whole_with_a_table_and_without() {
                 assert!(published, "{len} bytes");
                 let notice = reader.look(0, number, PeerId(0)).unwrap().unwrap();
                 assert_eq!((notice.note, notice.payload), (note, &given[..]), "{len} bytes");
+                let at = notice.payload.as_ptr();
+                let is_in_table = world.table.is_some() && is_in_table(&world, at, len);
+                assert_eq!(is_in_table, world.table.is_some() && len <= RECORD - 16, "{len} bytes");
+                assert!(is_in_table || is_within(&world, 0, at, len), "{len} bytes");
+                let [writer, reader] = &mut world.ranks[..] else { panic!("two ranks") };
                 reader.finish(0, number);
                 writer.finish(0, number);
                 let theirs = writer.progress(0, PeerId(1)).unwrap();
@@ -233,9 +239,11 @@ fn payloads_of_all_lengths_are_whole_with_a_table_and_without() {
         }
         let note = Note { operation: 1, root: 0, bytes: 8 };
         let [writer, _] = &mut world.ranks[..] else { panic!("two ranks") };
-        let (number, max) = (writer.begin(0), RECORD as u64 - 16);
-        let found = writer.publish(0, number, note, &[0; 113]);
-        assert_eq!(found, Err(Cause::TooBig { len: 113, max }), "longer than its note says");
+        let number = writer.begin(0);
+        for (bytes, len, max) in [(8, 9, 8), (200, 201, 200), (PAYLOAD as u64 + 1, 13, START_BYTES as u64)] {
+            let found = writer.publish(0, number, Note { bytes, ..note }, &[0; PAYLOAD][..len]);
+            assert_eq!(found, Err(Cause::TooBig { len: len as u64, max }), "longer than its note says");
+        }
     }
 }
 
@@ -255,19 +263,73 @@ fn a_start_stands_in_the_head() {
     assert!(is_in_table(&world, notice.payload.as_ptr(), START_BYTES));
 }
 
-/// A table that is too short or not aligned is refused.
+/// A table that is too short or not aligned is refused, and any table once ranks are attached or a
+/// set is open.
 #[test]
 fn a_bad_table_of_records_is_refused() {
     let bytes = GEOMETRY.record_table_bytes();
-    let table = super::memory(bytes);
-    for (skip, len) in [(0, bytes - 1), (8, bytes)] {
+    let table = super::memory_of(0, bytes + 128);
+    let found = |shm: Shm<'static>, skip: usize, len: usize| {
+        // SAFETY: within the memory.
+        let start = unsafe { table.cast::<u8>().add(skip) };
+        let part = core::ptr::NonNull::slice_from_raw_parts(start, len);
+        shm.with_record_table(super::record_table(part)).map(drop)
+    };
+    for (skip, len, expected) in
+        [(0, bytes - 1, Err(Cause::BadRegion)), (8, bytes, Err(Cause::BadRegion)), (64, bytes, Ok(()))]
+    {
         let mut world = InboxesJob::apart(GEOMETRY, 0);
-        let start = core::ptr::NonNull::slice_from_raw_parts(
-            // SAFETY: within the memory, or no memory is touched that is not.
-            unsafe { table.cast::<u8>().add(skip) },
-            len,
-        );
-        let shm = world.ranks.remove(0);
-        assert_eq!(shm.with_record_table(super::record_table(start)).unwrap_err(), Cause::BadRegion);
+        assert_eq!(found(world.ranks.remove(0), skip, len), expected);
     }
+    let mut world = InboxesJob::new(GEOMETRY, 0);
+    assert_eq!(found(world.ranks.remove(0), 0, bytes), Err(Cause::Stale));
+    let mut world = InboxesJob::apart(GEOMETRY, 0);
+    // SAFETY: opened once.
+    unsafe { world.ranks[0].open(0, CONTEXT, 3) }.unwrap();
+    assert_eq!(found(world.ranks.remove(0), 0, bytes), Err(Cause::Stale));
+    super::give_back(table);
+}
+
+/// The ranks of a second node, which are numbered from where the first one's end, find each other's
+/// records and probes in their table.
+#[test]
+fn a_table_counts_from_the_nodes_first_rank() {
+    const FIRST: u32 = 5;
+    let geometry = Geometry { peers: 3, ..GEOMETRY };
+    let mut world = InboxesJob::apart(geometry, 0);
+    let table = super::memory_of(0, geometry.record_table_bytes());
+    world.ranks = (0..3)
+        .map(|number| {
+            let rank = NodeRank { first: PeerId(FIRST), identity: super::identity(number) };
+            let lanes = super::lanes(geometry.lane_entries() + FIRST as usize);
+            let inbox = super::region(world.inboxes[number as usize]);
+            let shm = Shm::of_node(rank, inbox, lanes, Cost::default()).unwrap();
+            shm.with_record_table(super::record_table(table)).unwrap()
+        })
+        .collect();
+    for (number, peer) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {
+        let inbox = super::region(world.inboxes[peer as usize]);
+        let identity = super::identity(peer);
+        world.ranks[number as usize].attach(PeerId(FIRST + peer), inbox, identity).unwrap();
+    }
+    let note = Note { operation: 1, root: 0, bytes: 4 };
+    for (shm, number) in world.ranks.iter_mut().zip(0u32..) {
+        // SAFETY: opened once, on all ranks alike.
+        unsafe { shm.open(0, CONTEXT, 7) }.unwrap();
+        assert_eq!(shm.begin(0), 0);
+        assert_eq!(shm.publish(0, 0, note, &number.to_le_bytes()), Ok(true));
+    }
+    for shm in &world.ranks {
+        for number in 0..3u32 {
+            let notice = shm.look(0, 0, PeerId(FIRST + number)).unwrap().unwrap();
+            assert_eq!(notice.payload, number.to_le_bytes());
+        }
+        assert!(shm.look(0, 0, PeerId(FIRST + 3)).is_err() && shm.look(0, 0, PeerId(0)).is_err());
+    }
+    // One that opens the set by this context for other ranks is found out, wherever it is counted.
+    let [.., last] = &mut world.ranks[..] else { panic!("three ranks") };
+    // SAFETY: it reads nothing of what it was opened for before.
+    let found = unsafe { last.open(0, CONTEXT + 1, 7).and_then(|()| last.open(0, CONTEXT, 5)) };
+    assert_eq!(found, Err(Cause::Stale));
+    world.table = Some(table);
 }

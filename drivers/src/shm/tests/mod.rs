@@ -35,6 +35,14 @@ fn memory_of(byte: u8, bytes: usize) -> NonNull<[u8]> {
     NonNull::slice_from_raw_parts(NonNull::from(lines).cast(), bytes)
 }
 
+/// Gives back what [`memory`] has given away, over which no transport is any more.
+fn give_back(memory: NonNull<[u8]>) {
+    let lines = memory.cast::<InboxLine>().as_ptr();
+    let lines = ptr::slice_from_raw_parts_mut(lines, memory.len().div_ceil(64));
+    // SAFETY: leaked by `memory` as a boxed slice of that length; the transports over it are gone.
+    drop(unsafe { Box::from_raw(lines) });
+}
+
 /// Formats a region that is known to be zero and one of zeros that is not, and returns true if both
 /// hold the same then.
 fn formats_zeros_alike(geometry: Geometry) -> bool {
@@ -107,13 +115,7 @@ pub(super) struct InboxesJob {
 impl Drop for InboxesJob {
     fn drop(&mut self) {
         self.ranks.clear();
-        for inbox in self.inboxes.drain(..).chain(self.table) {
-            let (start, len) = (inbox.cast::<u8>(), inbox.len());
-            let lines = ptr::slice_from_raw_parts_mut(start.cast::<InboxLine>().as_ptr(), len.div_ceil(64));
-            // SAFETY: leaked by `memory` as a boxed slice of that length; the transports over it
-            // are gone.
-            drop(unsafe { Box::from_raw(lines) });
-        }
+        self.inboxes.drain(..).chain(self.table).for_each(give_back);
         for lanes in self.lanes.drain(..) {
             // SAFETY: leaked by `apart`; the transport that used them is gone.
             drop(unsafe { Box::from_raw(lanes) });
