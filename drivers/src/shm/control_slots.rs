@@ -271,20 +271,33 @@ impl<O: SlotOrders> Theirs<O> {
             unsafe { (slot.bytes.with(|cell| cell.read()), slot.about.with(|cell| cell.read())) };
         let (bytes, about) = (u32::from_le(bytes), u32::from_le(about));
         let bytes = u64::from(about >> 16) << 32 | u64::from(bytes);
-        let len = if bytes <= SLOT_PAYLOAD as u64 { bytes as usize } else { START_BYTES };
-        let start = if about & PLACED == 0 && is_in_head(bytes) {
-            slot.payload.with(|payload| payload.cast())
+        let (start, len) = if bytes <= HEAD_PAYLOAD as u64 && about & PLACED == 0 {
+            (slot.payload.with(|payload| payload.cast()), bytes as usize)
         } else {
-            let is_placed = about & PLACED != 0;
-            let body = if is_placed { self.place.placed(number) } else { self.place.body(number) };
-            // SAFETY: the place has both.
-            unsafe { (*body).0.with(|payload| payload.cast()) }
+            self.long_payload(number, bytes, about & PLACED != 0)
         };
-        // SAFETY: as above, and the length is within the payload: of a head, that of a short one
-        // or of a start, of which each has the bytes.
+        // SAFETY: as above, and the length is within the payload.
         let payload = unsafe { slice::from_raw_parts(start, len) };
         let root = ((about & !PLACED) >> 8) as u8;
         Ok(Some(Notice { note: Note { operation: about as u8, root, bytes }, payload }))
+    }
+
+    /// Returns the place and the length of a payload that is not short: of a
+    /// [start](START_BYTES), of one in the body of the slot, or of one that is `placed` beside it.
+    #[inline(never)]
+    fn long_payload(&self, number: u32, bytes: u64, placed: bool) -> (*const u8, usize) {
+        let body = match () {
+            () if placed => self.place.placed(number),
+            () if is_in_head(bytes) => {
+                // SAFETY: `at`'s caller vouched for the place, of which this is a slot.
+                let slot = unsafe { &*self.place.head(number) };
+                return (slot.payload.with(|payload| payload.cast()), START_BYTES);
+            }
+            () => self.place.body(number),
+        };
+        let len = if bytes <= SLOT_PAYLOAD as u64 { bytes as usize } else { START_BYTES };
+        // SAFETY: the place has both.
+        (unsafe { (*body).0.with(|payload| payload.cast()) }, len)
     }
 
     /// The chunk at a position that `own` is not done with. Valid until it is.
@@ -511,40 +524,60 @@ impl<O: SlotOrders> Own<O> {
     /// to be as far. Of a payload that was written where it stands there is nothing to copy.
     #[inline]
     pub(super) fn publish(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<bool, Cause> {
-        let is_short = is_in_head(note.bytes);
-        let max = if note.bytes > SLOT_PAYLOAD as u64 { START_BYTES } else { note.bytes as usize };
+        if note.bytes > HEAD_PAYLOAD as u64 {
+            return self.publish_long(number, note, payload);
+        }
+        if payload.len() as u64 > note.bytes {
+            return Err(Cause::TooBig { len: payload.len() as u64, max: note.bytes });
+        }
+        let Some(slot) = self.free_slot(number) else { return Ok(false) };
+        // SAFETY: no rank reads the payload, as all have finished what stood there, and it is not
+        // published (`free_slot`); it fits, and it is memory of the caller, not of the place.
+        slot.payload.with_mut(|to| unsafe { copy_few(payload.as_ptr(), to.cast(), payload.len()) });
+        self.announce(slot, number, note, 0);
+        Ok(true)
+    }
+
+    /// Does what [`publish`](Self::publish) does, of a payload that is not short.
+    #[inline(never)]
+    fn publish_long(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<bool, Cause> {
+        let is_start = note.bytes > SLOT_PAYLOAD as u64;
+        let max = if is_start { START_BYTES } else { note.bytes as usize };
         if payload.len() > max {
             return Err(Cause::TooBig { len: payload.len() as u64, max: max as u64 });
         }
         let Some(slot) = self.free_slot(number) else { return Ok(false) };
-        let about = u32::from(note.operation) | u32::from(note.root) << 8 | ((note.bytes >> 32) as u32) << 16;
-        let mut about = about & !PLACED;
-        let to = if is_short {
-            slot.payload.with_mut(|payload| payload.cast())
-        } else {
-            let mut body = self.place.body(number);
-            if payload.len() >= PLACED_BYTES_MIN {
-                if number.wrapping_sub(self.cleared) < PLACES {
-                    (body, about) = (self.place.placed(number), about | PLACED);
-                } else if self.asked != Some(number) {
-                    self.asked = Some(number);
-                    return Ok(false);
-                }
+        let (mut body, mut placed) = (self.place.body(number), 0);
+        if payload.len() >= PLACED_BYTES_MIN {
+            if number.wrapping_sub(self.cleared) < PLACES {
+                (body, placed) = (self.place.placed(number), PLACED);
+            } else if self.asked != Some(number) {
+                self.asked = Some(number);
+                return Ok(false);
             }
+        }
+        let to: *mut u8 = match is_start {
+            true => slot.payload.with_mut(|payload| payload.cast()),
             // SAFETY: `at`'s caller vouched for the place, which has both.
-            unsafe { (*body).0.with_mut(|payload| payload.cast()) }
+            false => unsafe { (*body).0.with_mut(|payload| payload.cast()) },
         };
-        // SAFETY: no rank reads the payload, as all have finished what stood there, in the slot
-        // (`free_slot`) or beside the slots two collectives ago, and it is not published; it fits,
-        // and it is memory of the caller, not of the place.
+        // SAFETY: as in `publish`; beside the bodies all have finished what stood there two
+        // collectives ago.
         unsafe { copy_few(payload.as_ptr(), to, payload.len()) };
-        // SAFETY: no rank reads it, as above.
+        self.announce(slot, number, note, placed);
+        Ok(true)
+    }
+
+    /// Says in a slot that is free what stands there, and that it does.
+    #[inline(always)]
+    fn announce(&self, slot: &ControlHead, number: u32, note: Note, placed: u32) {
+        let about = u32::from(note.operation) | u32::from(note.root) << 8 | ((note.bytes >> 32) as u32) << 16;
+        // SAFETY: no rank reads it, as all have finished what it said, and it is not published.
         unsafe {
             slot.bytes.with_mut(|cell| cell.write((note.bytes as u32).to_le()));
-            slot.about.with_mut(|cell| cell.write(about.to_le()));
+            slot.about.with_mut(|cell| cell.write((about & !PLACED | placed).to_le()));
         }
         slot.head.store(self.context, number.wrapping_add(1), O::PUBLISH);
-        Ok(true)
     }
 
     /// Has the first line of the slot of a collective brought here, that is written soon.
