@@ -371,13 +371,14 @@ fn assemble(
     }
     let pairs = peer_rows::pair_lengths(&numbers);
     inboxes.pass_between_pairs(pairs);
-    let patience = match Patience::of(ranks, usable, reaches_far(terms)) {
-        Patience::SHARED_SOCKETS if is_over_device(terms) => Patience::SHARED_DEVICE,
-        patience => patience,
-    };
     // No rank rings for what comes through shared memory.
     let bell = bell.filter(|_| segments.mapped.len() == 1);
-    // A rank with sockets looks at them too: it naps.
+    let is_woken = bell.is_some() || is_over_device(terms);
+    let patience = match Patience::of(ranks, usable, reaches_far(terms)) {
+        Patience::SHARED_SOCKETS if is_woken => Patience::SHARED_WOKEN,
+        patience => patience,
+    };
+    // A rank with sockets as well looks at them too: it naps.
     let words = inboxes.sleep_words()?.filter(|_| !reaches_far(terms));
     let platform = HostPlatform::new(segments.own()?.board(), patience).with_bell(bell).with_sleep(words);
     let mut endpoint =

@@ -66,9 +66,9 @@ pub(crate) struct Reached {
 
 /// TCP for them.
 pub(crate) fn over_tcp(tcp: Tcp) -> Reached {
-    let address = tcp.address();
+    let (address, bell) = (tcp.address(), tcp.bell());
     let network = if tcp.is_vacant() { Network::Vacant } else { Network::Tcp(tcp) };
-    Reached { far: far(network), address, bell: None }
+    Reached { far: far(network), address, bell }
 }
 
 /// A network card for them.

@@ -2,11 +2,13 @@
 
 use core::net::SocketAddr;
 use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
 
 use aldis_hal::{Caps, Cause, Epoch, Features, Instant, Limits, PeerId, Sink, Token};
 use aldis_protocols::header::DATA_HEADER_BYTES;
 use aldis_protocols::stream::{self, Node, StreamSetup, job_name};
 use aldis_sys::event::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use aldis_sys::file::dup;
 use aldis_sys::socket::TcpListener;
 use aldis_sys::{Call, CallFailure, Errno, errno_of};
 
@@ -131,6 +133,12 @@ impl LinkTable {
 }
 
 impl TcpEngine {
+    /// Returns a file that can be read when something has come that [`poll`](Self::poll) has not
+    /// asked for yet.
+    pub(super) fn bell(&self) -> Option<OwnedFd> {
+        dup(&self.epoll).ok()
+    }
+
     pub(super) fn listen(identity: TcpIdentity, config: &TcpConfig) -> Result<Self, TcpError> {
         let TcpIdentity { me, epoch, ranks, key } = identity;
         let links = config.links;

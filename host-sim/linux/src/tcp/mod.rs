@@ -66,6 +66,7 @@ mod transport;
 mod wire;
 
 use core::net::SocketAddr;
+use std::os::fd::OwnedFd;
 
 use aldis_hal::{Cost, Epoch, PeerId};
 use aldis_sys::CallFailure;
@@ -132,6 +133,12 @@ impl Tcp {
     /// ([`Card::address`](aldis_protocols::Card)); nothing if it is vacant.
     pub fn address(&self) -> Vec<u8> {
         self.engine.as_ref().map(|engine| address::encode(&engine.addresses)).unwrap_or_default()
+    }
+
+    /// Returns a file that can be read when something has come, for a rank that sleeps; `None` if
+    /// it is vacant.
+    pub fn bell(&self) -> Option<OwnedFd> {
+        self.engine.as_ref().and_then(|engine| engine.bell())
     }
 
     /// Returns the addresses at which it listens.

@@ -4,7 +4,7 @@
 use super::sys::CompletionChannel;
 
 /// Polls in vain after which the device is asked to: fewer than those after which a rank that
-/// shares its core sleeps ([`Patience::SHARED_DEVICE`](crate::platform::Patience::SHARED_DEVICE)).
+/// shares its core sleeps ([`Patience::SHARED_WOKEN`](crate::platform::Patience::SHARED_WOKEN)).
 const VAIN: u32 = 8;
 
 /// Polls in vain, and whether the device has been asked.

@@ -3,6 +3,10 @@
 use aldis_hal::transport::{Quiesce, Slot};
 use aldis_hal::{Again, Refusal};
 
+use std::os::fd::AsFd;
+
+use aldis_sys::event::{PollFd, PollFlags, ppoll};
+
 use super::super::engine::MESSAGE_BYTES_MAX;
 use super::*;
 use crate::segment::{DepartureTable, Departures};
@@ -31,6 +35,36 @@ fn messages_go_both_ways_over_ipv4() {
 #[test]
 fn messages_go_both_ways_over_ipv6() {
     ping_pong(Family::V6);
+}
+
+/// Returns true if the file by which a rank that sleeps is woken can be read.
+fn rings(rank: &Rank) -> bool {
+    let bell = rank.tcp.bell().unwrap();
+    let mut files = [PollFd::new(bell.as_fd(), PollFlags::POLLIN)];
+    ppoll(&mut files, Some(Duration::ZERO.into()), None).unwrap() == 1
+}
+
+/// A rank whose polls find nothing sleeps; what comes then wakes it, and once taken in does not
+/// wake it again.
+#[test]
+fn a_rank_that_sleeps_is_woken_by_what_comes() {
+    let mut ranks = job(3, &config(Family::V4));
+    for from in [0, 2] {
+        send(&mut ranks, from, 1, [b"the", b"first"]);
+    }
+    until(&mut ranks, "arrivals", |ranks| ranks[1].log.messages.len() == 2);
+    for from in [0, 2, 0, 0] {
+        ranks[1].log.messages.clear();
+        until(&mut ranks, "silence", |ranks| !rings(&ranks[1]));
+        assert!((0..100).all(|_| ranks[1].poll(8) == 0 && !rings(&ranks[1])));
+        assert_eq!(ranks[from].tcp.short(PeerId(1), b"head", b"message"), Post::Done);
+        let start = Clock::now();
+        while !rings(&ranks[1]) {
+            ranks[from].poll(8);
+            assert!(start.elapsed() < Duration::from_secs(20), "is not woken");
+        }
+        until(&mut ranks, "arrival", |ranks| ranks[1].log.messages.len() == 1);
+    }
 }
 
 #[test]
