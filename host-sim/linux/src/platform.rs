@@ -59,12 +59,12 @@ impl Patience {
     /// system call, and takes as long as tens of looks at memory.
     pub const SHARED_SOCKETS: Self = Self { spins: 2, ..Self::SHARED };
 
-    /// Patience like [`SHARED_SOCKETS`](Self::SHARED_SOCKETS), but of a rank that its sockets or its
-    /// device wake. A rank that yields is given the core again until it has had its share of it: a
-    /// peer whose system call moves a megabyte, as with soft RoCE, takes half as long again for
-    /// every rank that polls meanwhile, and any other work of the machine is ahead of a rank that
-    /// yields. So a rank sleeps soon: until it is woken, or for a tenth of the time that it has
-    /// waited.
+    /// Patience like [`SHARED_SOCKETS`](Self::SHARED_SOCKETS), but of a rank that its sockets or
+    /// its device wake. A rank that yields is given the core again until it has had its share of
+    /// it: a peer whose system call moves a megabyte, as with soft RoCE, takes half as long again
+    /// for every rank that polls meanwhile, and any other work of the machine is ahead of a rank
+    /// that yields. So a rank sleeps soon: until it is woken, or for a tenth of the time that it
+    /// has waited.
     pub const SHARED_WOKEN: Self = Self { awake: 16, nap_us_max: 1000, ..Self::SHARED_SOCKETS };
 
     /// This patience for a rank that is woken by whoever it waits for: it sleeps sooner where cores
@@ -91,7 +91,8 @@ impl Patience {
 /// The time that a rank sleeps between polls once its patience is at an end, and the number of naps
 /// after which each lasts longer by as much.
 const NAP_US: u32 = 50;
-/// The longest that it sleeps where sockets or a device wake it: timers and deadlines are late by no more.
+/// The longest that it sleeps where sockets or a device wake it: timers and deadlines are late by no
+/// more.
 const NAP_WITH_BELL: Duration = Duration::from_millis(5);
 /// The longest that it sleeps where peers wake it. Sixty-four ranks that do take some hundredths of
 /// two cores.
