@@ -271,7 +271,7 @@ impl<O: SlotOrders> Theirs<O> {
             unsafe { (slot.bytes.with(|cell| cell.read()), slot.about.with(|cell| cell.read())) };
         let (bytes, about) = (u32::from_le(bytes), u32::from_le(about));
         let bytes = u64::from(about >> 16) << 32 | u64::from(bytes);
-        let (start, len) = if bytes <= HEAD_PAYLOAD as u64 && about & PLACED == 0 {
+        let (start, len) = if bytes <= HEAD_PAYLOAD as u64 {
             (slot.payload.with(|payload| payload.cast()), bytes as usize)
         } else {
             self.long_payload(number, bytes, about & PLACED != 0)
@@ -284,7 +284,7 @@ impl<O: SlotOrders> Theirs<O> {
 
     /// Returns the place and the length of a payload that is not short: of a
     /// [start](START_BYTES), of one in the body of the slot, or of one that is `placed` beside it.
-    #[inline(never)]
+    #[inline(always)]
     fn long_payload(&self, number: u32, bytes: u64, placed: bool) -> (*const u8, usize) {
         let body = match () {
             () if placed => self.place.placed(number),

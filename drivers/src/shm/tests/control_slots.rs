@@ -156,7 +156,7 @@ proptest! {
                 let (operation, root) = (about as u8, (about >> 8) as u8 & 0x7F);
                 prop_assert_eq!(notice.note, Note { operation, root, bytes: said });
                 let len = if said <= PAYLOAD as u64 { said as usize } else { START_BYTES };
-                let (at, is_short) = (notice.payload.as_ptr(), len <= RECORD - 16 && about & 1 << 15 == 0);
+                let (at, is_short) = (notice.payload.as_ptr(), (said <= RECORD as u64 - 16 || said > PAYLOAD as u64 && about & 1 << 15 == 0));
                 let is_within = if has_table && is_short { is_in_table(&world, at, len) } else { is_within(&world, 0, at, len) };
                 prop_assert!(notice.payload.len() == len && is_within);
             }
