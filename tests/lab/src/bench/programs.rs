@@ -112,6 +112,12 @@ impl Programs {
         Ok(library)
     }
 
+    /// Returns a program in Rust that was built beside the others, and how it is started.
+    pub(crate) fn native_program_of(&self, name: &str) -> MpiLibrary {
+        let (home, program) = (Some(self.installed()), self.built.join(name));
+        MpiLibrary { which: Implementation::Native, home, program }
+    }
+
     /// Builds the program of iceoryx2, which is no member of the workspace.
     fn build_iceoryx(&self) -> Result<()> {
         let manifest = workspace::checkout().join("tests/bench/peers/iceoryx/Cargo.toml");

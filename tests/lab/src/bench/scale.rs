@@ -16,14 +16,15 @@ use super::implementation::{Implementation, Transport};
 use super::launch::MpiLibrary;
 use super::programs::{BuildOrders, Programs};
 
-/// The source of the measured program.
+/// The source of the measured program, and its like in Rust.
 const SOURCE: &str = "scale.c";
+const NATIVE: &str = "bench_scale";
 
 /// The time that a job may take.
 const JOB_MAX: Duration = Duration::from_secs(180);
 
-/// Measures what a job of many ranks costs, by its interface of MPI: wall time of a program that
-/// only starts and ends, and one of a few verified calls (mean of 3 turns of the slowest rank), the
+/// Measures what a job of many ranks costs, in Rust and by its interface of MPI: wall time of a
+/// program that only starts and ends, and one of a few verified calls (mean of 3 turns of the slowest rank), the
 /// memory of a rank (PSS, its share of what is shared included), the memory that all share, and the
 /// most descriptors of a rank. Sizes beyond what an implementation can start are told.
 #[derive(Args)]
@@ -111,7 +112,8 @@ impl Scale {
                 Some(install) => eprintln!("not measured: {} is not installed: {install}", one.name()),
             }
         }
-        let orders = BuildOrders { profile: &self.profile, wanted: &wanted, others: &[], features: &[] };
+        let orders =
+            BuildOrders { profile: &self.profile, wanted: &wanted, others: &[NATIVE], features: &[] };
         let programs = Programs::build(&Workspace::members()?, &orders)?;
         programs.lost.iter().for_each(|lost| eprintln!("not measured: {lost}"));
         let compiled = |&one: &Implementation| match programs.program_of(one, SOURCE) {
@@ -121,7 +123,9 @@ impl Scale {
                 None
             }
         };
-        let libraries: Vec<MpiLibrary> = programs.ready.iter().filter_map(compiled).collect();
+        let native = programs.native_program_of(NATIVE);
+        let compiled = programs.ready.iter().filter_map(compiled);
+        let libraries: Vec<MpiLibrary> = core::iter::once(native).chain(compiled).collect();
         let mut table = Table::new(HEAD);
         for &transport in &self.transport {
             for &ranks in self.ranks_over(transport) {
