@@ -91,8 +91,8 @@ impl Patience {
 /// The time that a rank sleeps between polls once its patience is at an end, and the number of naps
 /// after which each lasts longer by as much.
 const NAP_US: u32 = 50;
-/// The longest that it sleeps where sockets or a device wake it: timers and deadlines are late by no
-/// more.
+/// The longest that it sleeps where sockets or a device wake it: timers and deadlines are late by
+/// no more.
 const NAP_WITH_BELL: Duration = Duration::from_millis(5);
 /// The longest that it sleeps where peers wake it. Sixty-four ranks that do take some hundredths of
 /// two cores.

@@ -26,7 +26,7 @@ const HALO: usize = 128;
 const CALLS: [&str; 6] = ["barrier", "allreduce", "bcast", "gather", "alltoall", "halo"];
 
 /// A rank, and the memory of its calls.
-struct Measured<'e> {
+struct ScaleRank<'e> {
     endpoint: &'e mut HostEndpoint,
     world: Comm,
     longs: Vec<u8>,
@@ -46,11 +46,11 @@ fn main() -> ExitCode {
         let (longs, given, taken) = (vec![0; LONG], vec![0; numbers], vec![0; numbers]);
         // What the interface of MPI has for such short blocks.
         let scratch = vec![0; 4 * numbers];
-        Measured { endpoint, world, longs, given, taken, scratch }.run()
+        ScaleRank { endpoint, world, longs, given, taken, scratch }.run()
     })
 }
 
-impl Measured<'_> {
+impl ScaleRank<'_> {
     fn run(&mut self) -> Outcome<()> {
         let mut slowest = [0.0; CALLS.len()];
         for (name, slowest) in CALLS.iter().zip(&mut slowest) {

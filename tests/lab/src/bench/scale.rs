@@ -24,9 +24,10 @@ const NATIVE: &str = "bench_scale";
 const JOB_MAX: Duration = Duration::from_secs(180);
 
 /// Measures what a job of many ranks costs, in Rust and by its interface of MPI: wall time of a
-/// program that only starts and ends, and one of a few verified calls (mean of 3 turns of the slowest rank), the
-/// memory of a rank (PSS, its share of what is shared included), the memory that all share, and the
-/// most descriptors of a rank. Sizes beyond what an implementation can start are told.
+/// program that only starts and ends, and one of a few verified calls (mean of 3 turns of the
+/// slowest rank), the memory of a rank (PSS, its share of what is shared included), the memory that
+/// all share, and the most descriptors of a rank. Sizes beyond what an implementation can start are
+/// told.
 #[derive(Args)]
 pub(crate) struct Scale {
     /// Measure the peers too: all, or those that are named (openmpi5, mpich5, impi, openmpi4,
