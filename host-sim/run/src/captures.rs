@@ -1,6 +1,6 @@
 //! Files of captured frames: no two ranks of a machine write to one.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use aldis_linux::ethernet::CardsChoice;
@@ -28,7 +28,7 @@ impl Options {
             _ => false,
         };
         let mut rank = 0_u32;
-        let mut writers: HashMap<(Option<&str>, PathBuf), u32> = HashMap::new();
+        let mut writers: BTreeMap<(Option<&str>, PathBuf), u32> = BTreeMap::new();
         for program in self.capturing().filter(|_| opens_cards) {
             for own in rank..rank.saturating_add(program.ranks) {
                 let machine = machine(shares, own);
