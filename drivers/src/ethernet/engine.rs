@@ -18,11 +18,6 @@ use super::{Config, EthernetCounters};
 /// budget was used up: what waits may be the very answer.
 const POLLS_UNDRAINED_MAX: u32 = 64;
 
-/// Acknowledgements wait for a message of a caller that has posted since the poll before, or was
-/// just told that the peer is ready, and go with it: otherwise a stream in both directions has a
-/// frame in eight for them alone. Small images do without.
-pub(super) const ACKS_WAIT: bool = cfg!(target_pointer_width = "64");
-
 /// The transport without its device.
 pub(super) struct EthernetEngine<'m> {
     pub(super) me: PeerId,
@@ -41,7 +36,7 @@ pub(super) struct EthernetEngine<'m> {
     /// Links with something to tell the sink.
     news: LinkQueue,
     /// Links that were posted to since the last poll: posts do not know the time.
-    pub(super) posted: LinkQueue,
+    posted: LinkQueue,
     /// The reason why peers without a link were lost, while that is reported to the sink.
     pub(super) untold: Option<Cause>,
     /// The row that is looked at next for one of them.
@@ -219,7 +214,6 @@ impl<'m> EthernetEngine<'m> {
         let Some(link) = self.links.get_mut(index) else { return };
         if link.link.queue(&self.link, self.now).is_some() {
             (link.used, link.served) = (true, true);
-            (link.posts, link.awaits_post) = (ACKS_WAIT, false);
             self.counters.messages_sent += 1;
             self.due.push(self.links, index as u32);
             self.posted.push(self.links, index as u32);
@@ -234,11 +228,6 @@ impl<'m> EthernetEngine<'m> {
         while let Some(index) = self.posted.pop(self.links) {
             let Some(link) = self.links.get_mut(index as usize) else { return };
             link.link.retime(&self.link, then, now);
-            if ACKS_WAIT {
-                link.awaits_post = core::mem::take(&mut link.posts);
-                self.due.push(self.links, index);
-            }
-            let Some(link) = self.links.get_mut(index as usize) else { return };
             if core::mem::take(&mut link.asked)
                 && !link.link.is_open()
                 && link.connect.connect(&self.setup, now)
@@ -309,7 +298,6 @@ impl<'m> EthernetEngine<'m> {
         let is_ready = entry.waiting && told < budget && !link.closing;
         if is_ready && link.link.vacancy(&self.link, self.now).is_ok() {
             (entry.waiting, link.served) = (false, true);
-            link.awaits_post = ACKS_WAIT;
             sink.ready(peer);
             return told + 1;
         }

@@ -113,11 +113,6 @@ pub struct PeerLink {
     pub(super) used: bool,
     /// The sink was told in this connection that the peer is ready, or a message was posted.
     pub(super) served: bool,
-    /// A message was posted since the last poll.
-    pub(super) posts: bool,
-    /// The caller is about to post: an acknowledgement waits for that message, and until the next
-    /// poll at the longest.
-    pub(super) awaits_post: bool,
     due: QueueLinks,
     news: QueueLinks,
     posted: QueueLinks,
@@ -139,8 +134,6 @@ impl PeerLink {
         closing: false,
         used: false,
         served: false,
-        posts: false,
-        awaits_post: false,
         due: QueueLinks::NONE,
         news: QueueLinks::NONE,
         posted: QueueLinks::NONE,
@@ -179,8 +172,6 @@ impl PeerLink {
         self.closing = false;
         self.used = false;
         self.served = false;
-        self.posts = false;
-        self.awaits_post = false;
     }
 
     /// Returns true if nothing is lost when its row gives it back.

@@ -7,7 +7,7 @@ use aldis_protocols::connect::{MESSAGE_BYTES_MAX, Message};
 use aldis_protocols::reliable::{Frame, FrameKind, Transmit, seal};
 use zerocopy::IntoBytes;
 
-use super::engine::{ACKS_WAIT, EthernetEngine};
+use super::engine::EthernetEngine;
 use super::framing::{Framing, Port, Station};
 use super::header::SUBTYPE;
 use super::transport::Ethernet;
@@ -90,9 +90,6 @@ impl<N: Nic> Ethernet<'_, N> {
         let Self { nic, engine } = self;
         let index = index as usize;
         let Some((to, due)) = engine.due(index) else { return SendTurn::Idle };
-        if ACKS_WAIT && engine.holds(index, &due) {
-            return SendTurn::Idle;
-        }
         let mut message = [0; MESSAGE_BYTES_MAX];
         let (frame, payload) = match &due {
             DueFrame::Handshake(handshake) => {
@@ -150,18 +147,6 @@ impl EthernetEngine<'_> {
         let handshake = || link.connect.poll_transmit(&self.setup).map(DueFrame::Handshake);
         let due = handshake().or_else(|| link.link.poll_transmit().map(DueFrame::Frame))?;
         Some((self.rows.get(link.row as usize)?.station, due))
-    }
-
-    /// Keeps an acknowledgement back for which a message is about to be posted; the next poll sends
-    /// it by itself.
-    #[inline]
-    fn holds(&mut self, index: usize, due: &DueFrame) -> bool {
-        let is_alone = matches!(due, DueFrame::Frame(transmit) if transmit.is_acknowledgement());
-        let waits = is_alone && self.links.get(index).is_some_and(|link| link.awaits_post);
-        if waits {
-            self.posted.push(self.links, index as u32);
-        }
-        waits
     }
 
     /// The payload with this number.

@@ -98,7 +98,7 @@ impl<N: Nic> Slot for EthernetSlot<'_, '_, N> {
         let Self { ethernet, link, slot, len } = self;
         ethernet.engine.commit(link, slot, len);
         match &mut ethernet.engine.corked {
-            Some(posted) if CORKS => *posted += 1,
+            Some(posted) if CORKS => *posted = posted.saturating_add(1),
             _ => ethernet.pump(1),
         }
     }
@@ -208,7 +208,7 @@ impl<N: Nic> Extras for Ethernet<'_, N> {
     #[inline]
     fn cork(&mut self) {
         if CORKS {
-            self.engine.corked = Some(0);
+            self.engine.corked.get_or_insert(0);
         }
     }
 

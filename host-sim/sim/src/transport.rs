@@ -212,6 +212,14 @@ impl Extras for SimTransport<'_> {
     fn survey(&self, peer: PeerId, visit: impl FnMut(Route<'_>)) {
         on!(&self.wire, end => end.survey(peer, visit));
     }
+
+    fn cork(&mut self) {
+        on!(&mut self.wire, end => end.cork());
+    }
+
+    fn uncork(&mut self, more: bool) {
+        on!(&mut self.wire, end => end.uncork(more));
+    }
 }
 
 impl RemoteMemory for SimTransport<'_> {}

@@ -31,16 +31,6 @@ pub struct Transmit {
     pub payload: Option<u32>,
 }
 
-impl Transmit {
-    /// Returns true if it carries nothing but an acknowledgement, which the next frame of any kind
-    /// carries as well.
-    #[inline]
-    #[must_use]
-    pub const fn is_acknowledgement(&self) -> bool {
-        self.frame.kind == FrameKind::Ack as u8
-    }
-}
-
 /// The fate of the payload of a frame that came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

@@ -68,55 +68,6 @@ fn messages_of_a_poll_leave_together() {
 }
 
 #[test]
-fn acknowledgements_of_a_stream_in_both_directions_go_with_its_messages() {
-    const ROUNDS: u64 = 50;
-    const MESSAGES: u64 = WINDOW as u64 / 2;
-    let mut net = Net::pair();
-    let sent = |net: &Net| [0, 1].map(|rank: usize| net.nodes[rank].ethernet.counters().frames_sent);
-    let before = sent(&net);
-    for _ in 0..ROUNDS {
-        for (rank, peer) in [(0, 1), (1, 0)] {
-            for _ in 0..MESSAGES {
-                assert_eq!(net.nodes[rank].short(peer, b"both ways"), Post::Done);
-            }
-        }
-        net.hub.advance(2 * LATENCY_NS);
-        net.poll(0, 16);
-        net.poll(1, 16);
-    }
-    assert_eq!(sent(&net), before.map(|before| before + ROUNDS * MESSAGES));
-    net.settle();
-    assert!(net.nodes.iter().all(|node| node.ethernet.counters().retransmitted == 0));
-}
-
-#[test]
-fn an_acknowledgement_waits_for_a_message_until_the_next_poll() {
-    let mut net = Net::pair();
-    for _ in 0..WINDOW / 2 {
-        assert_eq!(net.nodes[0].short(1, b"there"), Post::Done);
-    }
-    assert_eq!(net.nodes[1].short(0, b"back"), Post::Done);
-    net.hub.advance(2 * LATENCY_NS);
-    net.poll(0, 16);
-    let sent = |net: &Net| net.nodes[1].ethernet.counters().frames_sent;
-    let before = sent(&net);
-    net.poll(1, 16);
-    assert_eq!(sent(&net), before, "another message may be on its way");
-    assert_eq!(net.nodes[1].ethernet.poll_at(), net.hub.now());
-    net.poll(1, 16);
-    assert_eq!(sent(&net), before + 1);
-    net.settle();
-    // Of a rank that has posted nothing it does not wait.
-    for _ in 0..WINDOW / 2 {
-        assert_eq!(net.nodes[0].short(1, b"there"), Post::Done);
-    }
-    net.hub.advance(2 * LATENCY_NS);
-    let before = sent(&net);
-    net.poll(1, 16);
-    assert_eq!(sent(&net), before + 1);
-}
-
-#[test]
 fn a_refused_post_changed_nothing_and_hears_when_there_is_room() {
     let mut net = Net::pair();
     for number in 0..WINDOW as u8 {
