@@ -257,7 +257,7 @@ Exit code:
   otherwise 1 when output could not be written, and 141 when its reader had closed it
 
 Environment:
-  aldis-run reads ALDIS_ARENA, ALDIS_COLL_RULES, ALDIS_JOIN_TIMEOUT, ALDIS_NIC, ALDIS_PEERS, ALDIS_TCP_INCLUDE, _EXCLUDE, _FAMILY, _PORTS, _LINKS and _BUFFERS, and
+  aldis-run reads ALDIS_ARENA, ALDIS_COLL_RULES, ALDIS_JOIN_TIMEOUT, ALDIS_NIC, ALDIS_PEERS, ALDIS_TCP_INCLUDE, _EXCLUDE, _FAMILY, _PORTS, _LINKS, _CONNECTIONS and _BUFFERS, and
   ALDIS_TLS_CERT, _KEY, _CA and _NAME, where the option is not given.
   Every rank reads ALDIS_CMA, ALDIS_READ_COST, ALDIS_MAPPED_COST and ALDIS_DISTANCE: how long messages are copied.
   ALDIS_RANK, ALDIS_SIZE and ALDIS_APPNUM (which program, from 0) for scripts, ALDIS_WIREUP_FD for the library.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use aldis_linux::tcp::environment::{bytes, links, ports};
+use aldis_linux::tcp::environment::{bytes, connections, links, ports};
 use aldis_linux::tcp::tls::Files;
 use aldis_linux::tcp::{Family, Interfaces, TcpConfig};
 
@@ -32,6 +32,11 @@ pub struct TcpOptions {
     /// Connections between two ranks: long messages are dealt out to them
     #[arg(long = "tcp-links", value_name = "COUNT", value_parser = links, default_value = "1", env = "ALDIS_TCP_LINKS")]
     links: u8,
+
+    /// Connections that a rank may have at a time, from 3: beyond them the idle are closed until they
+    /// are needed again. If not given, as many as `ulimit -n` has room for
+    #[arg(long = "tcp-connections", value_name = "COUNT", value_parser = connections, env = "ALDIS_TCP_CONNECTIONS")]
+    connections: Option<u32>,
 
     /// Bytes that the system may hold for a socket in each direction, such as 256K or 4M; it adapts
     /// that by itself if not given
@@ -87,6 +92,7 @@ impl TcpOptions {
             interfaces: Interfaces { include: self.include.clone(), exclude: self.exclude.clone(), family },
             ports: self.ports.clone().unwrap_or(standard.ports),
             links: self.links,
+            connections: self.connections,
             send_buffer: self.buffers,
             receive_buffer: self.buffers,
             tls,
@@ -126,12 +132,12 @@ mod tests {
     #[test]
     fn options_become_a_configuration() {
         let options = "--tcp-include eth0,ib0 --tcp-exclude docker0 --tcp-family 6 --tcp-ports 4000-4009 --tcp-links 4 \
-                       --tcp-buffers 2M";
+                       --tcp-buffers 2M --tcp-connections 90";
         let config = parse(options).unwrap().config();
         assert_eq!(config.interfaces.include, ["eth0", "ib0"]);
         assert_eq!(config.interfaces.exclude, ["docker0"]);
         assert_eq!(config.interfaces.family, Some(Family::V6));
-        assert_eq!((config.ports, config.links), (4000..=4009, 4));
+        assert_eq!((config.ports, config.links, config.connections), (4000..=4009, 4, Some(90)));
         assert_eq!((config.send_buffer, config.receive_buffer), (Some(2 << 20), Some(2 << 20)));
         assert_eq!(parse("").unwrap().config(), TcpConfig::default());
         let tls =
@@ -146,6 +152,7 @@ mod tests {
             ("--tcp-ports 9-8", "such as 40000-40999"),
             ("--tcp-links 0", "from 1 to 16"),
             ("--tcp-links 17", "from 1 to 16"),
+            ("--tcp-connections 2", "connections from 3"),
             ("--tcp-buffers 1K", "from 4K to 1024M"),
             ("--tcp-buffers 99999999999M", "from 4K to 1024M"),
             ("--tcp-family 5", "possible values: 4, 6"),

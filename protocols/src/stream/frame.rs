@@ -11,6 +11,7 @@ pub const FRAME_BYTES_MAX: u32 = BYE - 1;
 const BYE: u32 = 0xFFFF_FF00;
 const BYE_ACKNOWLEDGED: u32 = BYE + 1;
 const KEEP_ALIVE: u32 = BYE + 2;
+const REST: u32 = BYE + 3;
 
 /// A frame's head: the number of bytes that follow it, little-endian, or one of the largest
 /// numbers, for what has no bytes.
@@ -25,6 +26,9 @@ pub enum StreamFrame {
     ByeAcknowledged,
     /// No content: the sender is alive.
     KeepAlive,
+    /// Nothing follows in this connection, see [`Rest`](super::Rest): both go on, and connect anew
+    /// when there is something to send.
+    Rest,
 }
 
 impl StreamFrame {
@@ -38,6 +42,7 @@ impl StreamFrame {
             Self::Bye => BYE,
             Self::ByeAcknowledged => BYE_ACKNOWLEDGED,
             Self::KeepAlive => KEEP_ALIVE,
+            Self::Rest => REST,
         };
         Some(word.to_le_bytes())
     }
@@ -52,6 +57,7 @@ impl StreamFrame {
             BYE => Ok(Self::Bye),
             BYE_ACKNOWLEDGED => Ok(Self::ByeAcknowledged),
             KEEP_ALIVE => Ok(Self::KeepAlive),
+            REST => Ok(Self::Rest),
             bytes if bytes > 0 && bytes <= max && bytes <= FRAME_BYTES_MAX => Ok(Self::Data(bytes)),
             _ => Err(Malformed::Length),
         }
@@ -137,7 +143,7 @@ impl Farewell {
     /// to be ended as dead.
     pub fn handle(&mut self, frame: StreamFrame) -> Result<(), Malformed> {
         let fits = match frame {
-            StreamFrame::Data(_) | StreamFrame::KeepAlive | StreamFrame::Bye => {
+            StreamFrame::Data(_) | StreamFrame::KeepAlive | StreamFrame::Rest | StreamFrame::Bye => {
                 !self.bye_came && !self.bye_acknowledged
             }
             StreamFrame::ByeAcknowledged => self.bye_sent && !self.bye_acknowledged,
@@ -175,9 +181,10 @@ mod tests {
         assert_eq!(StreamFrame::Bye.encode(), Some([0, 0xFF, 0xFF, 0xFF]));
         assert_eq!(StreamFrame::ByeAcknowledged.encode(), Some([1, 0xFF, 0xFF, 0xFF]));
         assert_eq!(StreamFrame::KeepAlive.encode(), Some([2, 0xFF, 0xFF, 0xFF]));
+        assert_eq!(StreamFrame::Rest.encode(), Some([3, 0xFF, 0xFF, 0xFF]));
         assert_eq!((StreamFrame::Data(0).encode(), StreamFrame::Data(BYE).encode()), (None, None));
         assert_eq!(StreamFrame::decode([1, 1, 0, 0], 256), Err(Malformed::Length));
-        assert_eq!(StreamFrame::decode([3, 0xFF, 0xFF, 0xFF], u32::MAX), Err(Malformed::Length));
+        assert_eq!(StreamFrame::decode([4, 0xFF, 0xFF, 0xFF], u32::MAX), Err(Malformed::Length));
         assert_eq!(StreamFrame::decode([0; 4], 256), Err(Malformed::Length));
     }
 

@@ -7,10 +7,9 @@ use super::buffer::SmallBuffer;
 use super::link::Dialler;
 use super::message::{
     ANSWER_BYTES, EndIdentity, GREETING_BYTES, Greeting, HEAD_BYTES, MAGIC, NONCE_BYTES, PROOF_BYTES, Prover,
-    StreamHead, StreamKind, same, tag,
+    STREAM_VERSION, StreamHead, StreamKind, same, tag,
 };
 use super::{Mac, Node, StreamEvent, StreamLink, StreamRefusal, StreamSetup, chooses};
-use crate::VERSION;
 use crate::sabotage::{Defect, planted};
 use crate::timer::Timer;
 
@@ -259,7 +258,7 @@ impl Handshake {
             let why = StreamRefusal::from_wire(head.first).unwrap_or(StreamRefusal::Malformed);
             return Some(self.close(node, why, true, now));
         }
-        if head.version != VERSION {
+        if head.version != STREAM_VERSION {
             return Some(self.end(node, StreamRefusal::Version, now));
         }
         if head.kind() != self.expected_kind() || !head.is_sound() {

@@ -100,6 +100,21 @@ impl StreamLink {
         *self = Self { attempt: self.attempt, ..Self::NONE };
     }
 
+    /// Both sides have closed the connection in agreement, see [`Rest`](super::Rest): the same life
+    /// of the peer may connect again, and this side when it wants to.
+    pub fn rest(&mut self) {
+        let admitted = if planted(Defect::RestsForgetful) { 0 } else { self.admitted };
+        *self = Self { admitted, attempt: self.attempt, ..Self::NONE };
+    }
+
+    /// This side does not want the connection any more. Nothing is done if one is chosen or being
+    /// made.
+    pub fn unwant(&mut self) {
+        if self.phase == LinkPhase::Idle && self.dialling.is_none() {
+            self.rest();
+        }
+    }
+
     /// This side wants the connection: attempts begin, see [`wants_dial`](Self::wants_dial). False,
     /// and nothing is done, if the peer was not introduced.
     pub fn want(&mut self, setup: &StreamSetup, now: Instant) -> bool {

@@ -6,8 +6,8 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{Mac, StreamRefusal, StreamSetup, Tag};
-use crate::VERSION;
-
+/// The version of the handshake and of the frames behind it.
+pub(super) const STREAM_VERSION: u8 = 2;
 /// The first bytes of every message.
 pub const MAGIC: [u8; 4] = *b"AldS";
 /// Bytes of a nonce.
@@ -76,7 +76,7 @@ pub(super) struct StreamHead {
 
 impl StreamHead {
     pub(super) const fn new(kind: StreamKind, first: u8, second: u8) -> Self {
-        Self { magic: MAGIC, version: VERSION, kind: kind as u8, first, second }
+        Self { magic: MAGIC, version: STREAM_VERSION, kind: kind as u8, first, second }
     }
 
     /// Returns true if the bytes without a meaning are zero.

@@ -1,4 +1,5 @@
-//! Jobs whose ranks have rows for fewer peers than there are ranks: `--peers`.
+//! Jobs whose ranks have rows for fewer peers than there are ranks: `--peers`; and connections to
+//! fewer: `--tcp-connections`.
 
 use crate::harness::{RANK, run};
 use crate::hosts::folder;
@@ -29,6 +30,19 @@ fn rows_that_are_too_few_are_refused_with_the_minimum() {
     run(["-n", "8", "--peers", "2", RANK, "greet"]).says(2, &["'2' for '--peers <N>'", "a number from 3"]);
     let environment = ["-n", "8", "--genv", "ALDIS_PEERS=two", RANK, "greet"];
     run(environment).says(1, &["ALDIS_PEERS cannot be \"two\": a number from 3"]);
+}
+
+/// Every rank talks to every other, with six connections at a time, natively and in C.
+#[test]
+fn a_crowd_talks_over_few_connections() {
+    let start = ["-n", "24", "--tcp-connections", "6", "--transport", "tcp", "--timeout", "50"];
+    let ended = run([&start[..], &[RANK, "crowd"]].concat());
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert_eq!(ended.out.matches("all came back").count(), 24, "{ended:#?}");
+    let Some((program, libraries)) = in_c(&folder("connections-in-c")) else { return };
+    let path = format!("LD_LIBRARY_PATH={}", libraries.display());
+    let ended = run([&start[..], &["--genv", &path, program.to_str().unwrap()]].concat());
+    assert!(ended.code == Some(0) && ended.out.contains("ok"), "{ended:#?}");
 }
 
 /// A storage of the program's own for 8 peers in a job of 9, and the default one for all.

@@ -16,8 +16,8 @@ const PORTS: u16 = 8;
 const WORDS: [&[u8]; 4] = [
     b"",
     b"GET / HTTP/1.1\r\nHost: here\r\n\r\n",
-    b"AldS\x01\x01",
-    b"AldS\x01\x01\0\x01 who is not a rank of this job at all........",
+    b"AldS\x02\x01",
+    b"AldS\x02\x01\0\x01 who is not a rank of this job at all........",
 ];
 
 /// Tells the strangers that the job is over, also if the test fails.

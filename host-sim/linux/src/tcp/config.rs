@@ -11,6 +11,9 @@ use super::tls::Files;
 /// The most links between two ranks.
 pub const LINKS_MAX: u8 = 16;
 
+/// The fewest connections that a rank has to be allowed.
+pub const CONNECTIONS_MIN: u32 = 3;
+
 /// The way a rank listens and connects. The same on all ranks of a job, as far as
 /// [`links`](Self::links) is concerned.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -21,6 +24,10 @@ pub struct TcpConfig {
     pub ports: RangeInclusive<u16>,
     /// Connections to each peer, 1 to [`LINKS_MAX`]: long messages are dealt out to them.
     pub links: u8,
+    /// Connections that the rank may have at a time, from [`CONNECTIONS_MIN`]; `None`: as many as
+    /// the limit of descriptors has room for. Beyond it those that have been idle for longest are
+    /// closed, by agreement, until they are needed again. Of effect with one link.
+    pub connections: Option<u32>,
     /// Bytes that the system may hold for a socket to send; `None` leaves it to the system, which
     /// adapts it.
     pub send_buffer: Option<usize>,
@@ -42,6 +49,7 @@ impl Default for TcpConfig {
             interfaces: Interfaces::default(),
             ports: 0..=0,
             links: 1,
+            connections: None,
             send_buffer: None,
             receive_buffer: None,
             keep_alive: Some(Duration::from_secs(20)),

@@ -1,7 +1,7 @@
 //! Connections, in a table whose places are used again.
 
 use aldis_hal::{Instant, PeerId};
-use aldis_protocols::stream::{Farewell, Handshake};
+use aldis_protocols::stream::{Farewell, Handshake, Rest};
 use aldis_sys::CallFailure;
 
 use super::incoming::{Incoming, READ_BYTES};
@@ -69,12 +69,15 @@ pub(super) struct TcpLink {
     pub(super) incoming: Incoming,
     pub(super) outgoing: StreamWriter,
     pub(super) farewell: Farewell,
+    pub(super) rest: Rest,
     /// The long message that is being read to where it belongs.
     pub(super) landing: Option<Landing>,
     /// The last long message that the sink did not want so.
     pub(super) refused: Option<u32>,
     /// Bytes to read when it is not known what comes.
     pub(super) read_bytes: usize,
+    /// The poll at which something was last sent, received, or could be again.
+    pub(super) used_at: u32,
     /// The poll since which something has been sent.
     pub(super) sent_at: u32,
     /// True while something waits for the socket, which takes nothing now.
@@ -92,9 +95,11 @@ impl TcpLink {
             incoming: Incoming::new(message_bytes_max),
             outgoing: StreamWriter::new(outgoing_bytes),
             farewell: Farewell::NONE,
+            rest: Rest::NONE,
             landing: None,
             refused: None,
             read_bytes: READ_BYTES,
+            used_at: 0,
             sent_at: 0,
             blocked: false,
             parked: false,
@@ -169,6 +174,11 @@ impl Connections {
     #[inline]
     pub(super) fn peek(&self, slot: u32) -> Option<&Connection> {
         self.places.get(slot as usize)?.as_ref()
+    }
+
+    /// Returns the number of connections.
+    pub(super) const fn count(&self) -> usize {
+        self.places.len() - self.free.len()
     }
 
     /// Returns the number of places.

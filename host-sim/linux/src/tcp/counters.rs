@@ -46,6 +46,8 @@ pub struct Counters {
     pub failed: u64,
     /// Connections for which no descriptor was left.
     pub crowded: u64,
+    /// Links closed in agreement, to make room for others.
+    pub rested: u64,
     /// Handshakes that came to nothing, by [reason](StreamRefusal::index).
     pub refused: [u64; StreamRefusal::ALL.len()],
 }
@@ -73,6 +75,7 @@ impl fmt::Display for Counters {
             ("malformed", self.malformed),
             ("failed", self.failed),
             ("crowded", self.crowded),
+            ("rested", self.rested),
         ] {
             write!(f, " {name}={count}")?;
         }

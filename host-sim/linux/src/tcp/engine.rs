@@ -21,6 +21,7 @@ use super::interfaces::{self, InterfaceNetwork};
 use super::key::{JobKey, Nonces};
 use super::lent::Regions;
 use super::peer::{NONE, Presence, TcpPeer};
+use super::room::Room;
 use super::socket::{self, Options};
 use super::tls::Tls;
 use super::wire::Moved;
@@ -65,6 +66,8 @@ pub(super) struct TcpEngine {
     /// The key of the next one.
     pub(super) next_key: u32,
     pub(super) nonces: Nonces,
+    /// The limit of connections.
+    pub(super) room: Room,
     /// Connections in their handshake.
     pub(super) greetings: Vec<u32>,
     /// Links that are wanted and not there.
@@ -195,6 +198,7 @@ impl TcpEngine {
             connections: Connections::default(),
             next_key: 0,
             nonces: Nonces::new().map_err(TcpError::Entropy)?,
+            room: Room::new(config)?,
             greetings: Vec::new(),
             wanted: Vec::new(),
             ready: VecDeque::new(),
@@ -215,11 +219,14 @@ impl TcpEngine {
         })
     }
 
-    /// Returns true if a peer that can be sent to has no connection.
+    /// This rank waits for a peer: they are to have a connection, by which its end is noticed.
     #[inline]
-    pub(super) fn is_unconnected(&self, peer: PeerId) -> bool {
-        let row = self.peers.get(peer.index());
-        row.is_some_and(|row| row.presence() == Presence::Known) && self.links.first_of(peer) == NONE
+    pub(super) fn expect(&mut self, peer: PeerId) {
+        let Some(row) = self.peers.get_mut(peer.index()) else { return };
+        row.expected = true;
+        if row.presence() == Presence::Known && self.links.first_of(peer) == NONE {
+            self.wait_for(peer);
+        }
     }
 
     /// Returns true if the peer has a connection, or is known to be making one with this rank: by
@@ -287,6 +294,9 @@ impl TcpEngine {
         let mut events = 0;
         self.polls = self.polls.wrapping_add(1);
         self.send_held();
+        if self.room.is_agreeing() {
+            self.agree();
+        }
         let alone = self.attention.alone().filter(|_| self.blocked == 0);
         if alone != self.alone {
             self.leave_alone(alone);
@@ -374,6 +384,7 @@ impl TcpEngine {
             _ if waiting => sink.ready(peer),
             _ => return 0,
         }
+        self.touch(peer);
         1
     }
 
@@ -418,6 +429,9 @@ impl TcpEngine {
         }
         if !self.wanted.is_empty() || !self.greetings.is_empty() {
             self.pass_time();
+        }
+        if self.room.is_watching() {
+            self.watch_over();
         }
     }
 

@@ -2,7 +2,7 @@
 
 use core::ops::RangeInclusive;
 
-use super::config::{LINKS_MAX, TcpConfig};
+use super::config::{CONNECTIONS_MIN, LINKS_MAX, TcpConfig};
 use super::interfaces::{Family, Interfaces};
 use super::tls::Files;
 
@@ -42,6 +42,7 @@ impl TcpConfig {
             interfaces,
             ports: read(&get, "ALDIS_TCP_PORTS", ports)?.unwrap_or(standard.ports),
             links: read(&get, "ALDIS_TCP_LINKS", links)?.unwrap_or(standard.links),
+            connections: read(&get, "ALDIS_TCP_CONNECTIONS", connections)?,
             send_buffer: buffers,
             receive_buffer: buffers,
             tls: files(&get)?,
@@ -104,6 +105,15 @@ pub fn links(text: &str) -> Result<u8, String> {
     count.ok_or_else(|| format!("not a number of connections from 1 to {LINKS_MAX}"))
 }
 
+/// A number of connections that a rank may have at a time.
+///
+/// # Errors
+/// What would be right.
+pub fn connections(text: &str) -> Result<u32, String> {
+    let count = text.parse().ok().filter(|count| *count >= CONNECTIONS_MIN);
+    count.ok_or_else(|| format!("not a number of connections from {CONNECTIONS_MIN}"))
+}
+
 /// A number of bytes that the system may hold for a socket, such as `256K` or `4M`.
 ///
 /// # Errors
@@ -151,6 +161,7 @@ mod tests {
         for (words, name, answer) in [
             ("ALDIS_TCP_FAMILY=5", "ALDIS_TCP_FAMILY", "4 or 6"),
             ("ALDIS_TCP_PORTS=9-8", "ALDIS_TCP_PORTS", "such as 40000-40999"),
+            ("ALDIS_TCP_CONNECTIONS=2", "ALDIS_TCP_CONNECTIONS", "connections from 3"),
             ("ALDIS_TCP_LINKS=17", "ALDIS_TCP_LINKS", "from 1 to 16"),
             ("ALDIS_TCP_BUFFERS=1K", "ALDIS_TCP_BUFFERS", "from 4K to 1024M"),
             ("ALDIS_TLS_CERT=c ALDIS_TLS_CA=a", "ALDIS_TLS_KEY", "together"),

@@ -27,6 +27,13 @@ pub enum TcpError {
         /// The call that found out.
         call: &'static str,
     },
+    /// The limit of descriptors has no room for the fewest connections that a rank needs.
+    Connections {
+        /// Descriptors that the process needs.
+        need: u64,
+        /// Descriptors that it may have.
+        have: u64,
+    },
     /// No address is left of what was asked for.
     NoInterface {
         /// Every address that there is.
@@ -84,6 +91,12 @@ impl fmt::Display for TcpError {
                 write!(
                     f,
                     "{call}: no file descriptor is left (see `ulimit -n`; each peer needs one for each link)"
+                )
+            }
+            Self::Connections { need, have } => {
+                write!(
+                    f,
+                    "a rank needs at least {need} file descriptors, {have} are allowed (see `ulimit -n`)"
                 )
             }
             Self::NoInterface { rejected } => {

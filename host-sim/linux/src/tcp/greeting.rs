@@ -60,6 +60,9 @@ impl TcpEngine {
         if !self.node().link(peer, number).is_some_and(|way| way.wants_dial()) {
             return;
         }
+        if !self.may_dial() {
+            return self.defer(peer);
+        }
         let Some(row) = self.peers.get(peer.index()) else { return };
         let addresses = address::decode(&row.addresses).unwrap_or_default();
         let Some(&address) = addresses.get(usize::from(row.next) % addresses.len().max(1)) else { return };
@@ -68,13 +71,20 @@ impl TcpEngine {
         match socket::begin(address, &self.options) {
             Ok(stream) => {
                 if let Some(handshake) = Handshake::dial(&mut self.node(), dial, now()) {
+                    if let Some(row) = self.peers.get_mut(peer.index()) {
+                        row.crowded = false;
+                    }
                     self.begin(stream, handshake);
                 }
             }
             Err(failure @ CallFailure { errno: Errno::EMFILE | Errno::ENFILE, .. }) => {
                 self.counters.crowded += 1;
+                self.room.deny();
                 self.blame_attempt(peer, Some(failure));
-                self.lose(peer, Cause::Full(Resource::Descriptors));
+                if !self.room.is_limited() {
+                    return self.lose(peer, Cause::Full(Resource::Descriptors));
+                }
+                self.defer(peer);
             }
             Err(failure) => {
                 self.blame_attempt(peer, Some(failure));
@@ -86,7 +96,7 @@ impl TcpEngine {
         }
     }
 
-    fn new_key(&mut self) -> u32 {
+    pub(super) fn new_key(&mut self) -> u32 {
         self.next_key = self.next_key.wrapping_add(1);
         self.next_key
     }
@@ -140,13 +150,24 @@ impl TcpEngine {
     pub(super) fn accept(&mut self) {
         for at in 0..self.listeners.len() {
             for _ in 0..ACCEPTS {
+                if !self.may_accept() {
+                    return self.crowd_out();
+                }
                 let Some(listener) = self.listeners.get(at) else { break };
                 match listener.accept() {
-                    Ok((stream, _)) => self.accepted(stream),
+                    Ok((stream, _)) => {
+                        self.room.note_accepted();
+                        self.accepted(stream);
+                    }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                     Err(error) => {
                         self.counters.crowded += 1;
-                        self.failed = Some(CallFailure { call: Call::Accept, errno: errno_of(error) });
+                        let errno = errno_of(error);
+                        self.failed = Some(CallFailure { call: Call::Accept, errno });
+                        if self.room.is_limited() && matches!(errno, Errno::EMFILE | Errno::ENFILE) {
+                            self.room.deny();
+                            return self.crowd_out();
+                        }
                         break;
                     }
                 }
@@ -282,7 +303,7 @@ impl TcpEngine {
     }
 
     /// This side does not keep a connection that is in its handshake.
-    fn refuse(&mut self, slot: u32, why: StreamRefusal) {
+    pub(super) fn refuse(&mut self, slot: u32, why: StreamRefusal) {
         let Self { connections, setup, key, ways, .. } = self;
         let mut node = Node { setup, mac: key, links: ways };
         if let Some(Connection { wire, stage: ConnectionStage::Greeting(handshake), .. }) =
@@ -315,6 +336,7 @@ impl TcpEngine {
     fn opened(&mut self, slot: u32, peer: PeerId, number: u8, rest: &[u8]) {
         let Some(connection) = self.connections.get(slot) else { return };
         let mut link = TcpLink::new(peer, OUTGOING_BYTES, MESSAGE_BYTES_MAX);
+        link.used_at = self.polls;
         if let Some(room) = link.incoming.room(rest.len()).get_mut(..rest.len()) {
             room.copy_from_slice(rest);
             link.incoming.read(rest.len());
@@ -372,7 +394,12 @@ impl TcpEngine {
             }
             let failed = self.node().link(peer, number).and_then(|way| way.handle_timeout(now));
             match failed {
-                Some(failed) => self.lose(peer, cause_of(failed.last)),
+                Some(failed) => {
+                    let is_crowded = self.peers.get(peer.index()).is_some_and(|row| row.crowded);
+                    let cause =
+                        if is_crowded { Cause::Full(Resource::Descriptors) } else { cause_of(failed.last) };
+                    self.lose(peer, cause);
+                }
                 None => self.dial(peer, number),
             }
         }
@@ -426,8 +453,9 @@ impl TcpEngine {
     }
 
     /// Closes a connection.
-    fn close(&mut self, slot: u32) {
+    pub(super) fn close(&mut self, slot: u32) {
         self.attention.forget(slot);
+        self.room.forget(slot);
         self.greetings.retain(|other| *other != slot);
         if let Some(Connection { stage: ConnectionStage::Open(link), .. }) = self.connections.remove(slot)
             && link.blocked
@@ -462,6 +490,8 @@ const fn cause_of(last: Option<StreamRefusal>) -> Cause {
             | StreamRefusal::Untrusted,
         ) => Cause::Incompatible,
         Some(StreamRefusal::Unreachable) => Cause::PeerDead,
+        // It has no descriptor for this rank.
+        Some(StreamRefusal::Busy) => Cause::Full(Resource::Descriptors),
         _ => Cause::Unreachable,
     }
 }

@@ -56,6 +56,7 @@ mod lent;
 mod outgoing;
 mod peer;
 mod receiving;
+mod room;
 mod sending;
 mod session;
 mod socket;
@@ -75,7 +76,7 @@ use self::engine::TcpEngine;
 use crate::board::StatusBoard;
 use crate::segment::Departures;
 
-pub use self::config::{LINKS_MAX, TcpConfig};
+pub use self::config::{CONNECTIONS_MIN, LINKS_MAX, TcpConfig};
 pub use self::counters::Counters;
 pub(crate) use self::engine::BYTES_PER_PEER;
 pub use self::error::TcpError;

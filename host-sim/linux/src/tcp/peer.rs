@@ -50,6 +50,14 @@ pub(super) struct TcpPeer {
     pub(super) waiting: bool,
     /// Its loss is to be told.
     pub(super) lost: bool,
+    /// This side has said that it sends nothing more in the connection that there is.
+    pub(super) rests: bool,
+    /// A connection to it wants a descriptor that is not there.
+    pub(super) crowded: bool,
+    /// This rank has said that it waits for it.
+    pub(super) expected: bool,
+    /// Set while it stands in the line of those that are waited for without a connection.
+    pub(super) watched: bool,
     /// Set while it stands in the line for the sink.
     pub(super) in_line: bool,
 }
@@ -68,6 +76,10 @@ impl TcpPeer {
             presence: Presence::Unknown,
             waiting: false,
             lost: false,
+            rests: false,
+            crowded: false,
+            expected: false,
+            watched: false,
             in_line: false,
         }
     }
@@ -76,6 +88,7 @@ impl TcpPeer {
     pub(super) fn reset(&mut self) {
         (self.next, self.denied, self.turn, self.parked) = (0, 0, 0, 0);
         (self.sent, self.received) = (0, 0);
+        (self.rests, self.crowded) = (false, false);
     }
 
     pub(super) const fn presence(&self) -> Presence {
@@ -85,7 +98,7 @@ impl TcpPeer {
     /// Records that it is introduced.
     pub(super) fn admit(&mut self) {
         self.presence = Presence::Known;
-        (self.waiting, self.lost) = (false, false);
+        (self.waiting, self.lost, self.expected) = (false, false, false);
     }
 
     /// Records that it is over.

@@ -23,6 +23,8 @@ enum TurnEnd {
     Parked,
     /// The peer has sent its bye.
     Left,
+    /// The peer sends nothing more over this connection.
+    Rests,
     /// The stream is at its end, or broken.
     Ended { reset: bool },
     /// The bytes that came are nothing that a peer sends.
@@ -62,6 +64,7 @@ impl TcpEngine {
             TurnEnd::Idle => {}
             TurnEnd::More => self.enqueue(slot),
             TurnEnd::Parked => self.park(slot, peer),
+            TurnEnd::Rests => self.hear_rest(slot),
             TurnEnd::Left | TurnEnd::Ended { .. } | TurnEnd::Malformed(_) => self.over(slot, peer, &turn),
         }
         events
@@ -69,6 +72,7 @@ impl TcpEngine {
 
     /// Delivers messages of a connection, as long as any are `left` of its budget.
     fn deliver<S: Sink>(&mut self, slot: u32, peer: PeerId, left: &mut u32, sink: &mut S) -> TurnEnd {
+        let polls = self.polls;
         let Self { connections, peers, counters, setup, .. } = self;
         let (Some(connection), Some(row)) = (connections.get(slot), peers.get_mut(peer.index())) else {
             return TurnEnd::Idle;
@@ -86,15 +90,24 @@ impl TcpEngine {
                         if *left == 0 {
                             return TurnEnd::More;
                         }
+                        if !link.rest.may_receive() {
+                            return TurnEnd::Malformed(Malformed::Control);
+                        }
                         sink.arrived(peer, message);
+                        link.used_at = polls;
                         row.received = row.received.wrapping_add(1);
                         *left -= 1;
-                    } else if let Err(what) = link.farewell.handle(frame.kind) {
+                    } else if let Err(what) =
+                        link.farewell.handle(frame.kind).and_then(|()| link.rest.handle(frame.kind))
+                    {
                         return TurnEnd::Malformed(what);
                     } else if link.farewell.peer_leaves() {
                         return TurnEnd::Left;
                     }
                     link.incoming.pass(frame);
+                    if frame.kind == Kind::Rest {
+                        return TurnEnd::Rests;
+                    }
                     continue;
                 }
                 Ok(None) => {}
@@ -121,6 +134,9 @@ impl TcpEngine {
             if connection.end_landing(peer, sink) {
                 row.received = row.received.wrapping_add(1);
                 *left -= 1;
+                if let Some(link) = connection.link() {
+                    link.used_at = polls;
+                }
             }
         }
     }

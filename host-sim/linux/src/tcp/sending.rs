@@ -37,6 +37,7 @@ impl TcpEngine {
         let head = self.head(peer, length);
         let Some(connection) = self.connections.get(slot) else { return Post::Never(Cause::PeerDead) };
         let ConnectionStage::Open(link) = &mut connection.stage else { return Post::Never(Cause::PeerDead) };
+        link.used_at = self.polls;
         let (first, blocked) = (link.outgoing.is_empty(), link.blocked);
         if first && length >= GATHER_BYTES_MIN && header.len() <= PREFIX_BYTES - HEAD_BYTES {
             let mut prefix = [0; PREFIX_BYTES];
@@ -70,6 +71,7 @@ impl TcpEngine {
         let Some(link) = self.connections.get(slot).and_then(Connection::link) else {
             return Post::Never(Cause::PeerDead);
         };
+        link.used_at = self.polls;
         let (first, blocked) = (link.outgoing.is_empty(), link.blocked);
         link.outgoing.room(header.len()).copy_from_slice(header);
         link.outgoing.commit(head, header.len());
@@ -142,6 +144,7 @@ impl TcpEngine {
     pub(super) fn commit(&mut self, peer: PeerId, slot: u32, length: usize) {
         let head = self.head(peer, length);
         let Some(link) = self.connections.get(slot).and_then(Connection::link) else { return };
+        link.used_at = self.polls;
         let (first, blocked) = (link.outgoing.is_empty(), link.blocked);
         link.outgoing.commit(head, length);
         self.send_soon(slot, first, blocked);
@@ -175,7 +178,7 @@ impl TcpEngine {
             return Err(Refusal::Never(Cause::TooBig { len, max }));
         }
         let mut slot = self.links.first_of(peer);
-        if slot == NONE {
+        if slot == NONE || row.rests {
             return Err(Refusal::Again(self.not_connected(peer)));
         }
         if length >= STRIPE_BYTES_MIN && self.setup.links > 1 {
@@ -193,10 +196,10 @@ impl TcpEngine {
 
     #[cold]
     fn not_connected(&mut self, peer: PeerId) -> Again {
-        self.want(peer);
         if let Some(row) = self.peers.get_mut(peer.index()) {
             row.waiting = true;
         }
+        self.want(peer);
         Again::Connecting
     }
 

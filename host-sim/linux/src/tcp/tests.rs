@@ -5,6 +5,7 @@ mod landing;
 mod lending;
 mod links;
 mod pair;
+mod rests;
 mod strangers;
 mod tls;
 

@@ -54,10 +54,8 @@ impl Transport for Tcp {
 
     #[inline]
     fn expect(&mut self, peer: PeerId) {
-        if let Some(engine) = &mut self.engine
-            && engine.is_unconnected(peer)
-        {
-            engine.want(peer);
+        if let Some(engine) = &mut self.engine {
+            engine.expect(peer);
         }
     }
 

@@ -8,7 +8,12 @@ use crate::timer::Timer;
 impl StreamWorld {
     /// Returns true if both hold the same connection and there is no other.
     pub(super) fn is_settled(&self) -> bool {
-        self.shared().is_some() && self.connections.len() == 1
+        self.shared().is_some()
+            && self.connections.iter().all(|one| {
+                let rests = one.ends.iter().any(|end| !matches!(end, WorldEnd::Open(rest) if rest.is_none()));
+                !rests && one.wire.iter().all(Vec::is_empty)
+            })
+            && self.connections.len() == 1
     }
 
     /// Returns the next step of fair connections, patient users and kernels that learn of new
@@ -23,6 +28,7 @@ impl StreamWorld {
         first(|step| matches!(step, StreamStep::Deliver(..)))
             .or_else(|| first(|step| matches!(step, StreamStep::Notice(..))))
             .or_else(|| first(|step| matches!(step, StreamStep::Accept(..))))
+            .or_else(|| first(|step| matches!(step, StreamStep::Agree(..))))
             .or_else(|| {
                 let unknown = |i: usize| links[i].admitted() != Some(epoch(1 - i, self.sides[1 - i].life));
                 node(&unknown).map(StreamStep::Introduce)
@@ -40,10 +46,8 @@ impl StreamWorld {
 
     /// This state with no faults left in the budget.
     pub(super) fn healed(&self) -> Self {
-        let budget =
-            Budget { resets: 0, unreachable: 0, restarts: 0, retries: 0, slow: 0, ends: 0, wants: 0 };
         let mut healed = self.clone();
-        healed.budget = budget;
+        healed.budget = Budget { wants: 0, ..super::NOTHING };
         healed
     }
 }

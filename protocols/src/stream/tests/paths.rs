@@ -126,7 +126,7 @@ fn golden_bytes() {
     let [mut one, mut other] = dialled(&mut ranks, 0);
     let greeting = one.output().to_vec();
     let job = job_name(&TestKey(7)).to_le_bytes();
-    let head = [b'A', b'l', b'd', b'S', 1, 1, 1, 2];
+    let head = [b'A', b'l', b'd', b'S', 2, 1, 1, 2];
     let ends = [1, 0, 0, 0, 2, 0, 0, 0, 1, 1, 0, 0, 2, 1, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0];
     assert_eq!(greeting, [&head[..], &ends, &job, &[0xD1; 16]].concat());
     assert_eq!(greeting.len(), GREETING_BYTES);
@@ -134,7 +134,7 @@ fn golden_bytes() {
     assert_eq!(other.handle(&mut ranks[1].node(), &greeting, NOW), (GREETING_BYTES, None));
     let answer = other.output().to_vec();
     let ends = [2, 0, 0, 0, 1, 0, 0, 0, 2, 1, 0, 0, 1, 1, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0];
-    let theirs = [&[b'A', b'l', b'd', b'S', 1, 2, 1, 2][..], &ends, &job, &[0xAC; 16]].concat();
+    let theirs = [&[b'A', b'l', b'd', b'S', 2, 2, 1, 2][..], &ends, &job, &[0xAC; 16]].concat();
     let tag = TestKey(7).tag(&[b"aldis acceptor 1", &greeting[..], &theirs].concat());
     assert_eq!(answer, [&theirs[..], &tag].concat());
     assert_eq!(answer.len(), ANSWER_BYTES);
@@ -143,20 +143,20 @@ fn golden_bytes() {
     one.transmitted(greeting.len());
     let proof = one.output().to_vec();
     let tag = TestKey(7).tag(&[b"aldis dialler  1", &greeting[..], &theirs].concat());
-    let select = [b'A', b'l', b'd', b'S', 1, 4, 0, 0];
-    assert_eq!(proof, [&[b'A', b'l', b'd', b'S', 1, 3, 0, 0][..], &tag, &select].concat());
+    let select = [b'A', b'l', b'd', b'S', 2, 4, 0, 0];
+    assert_eq!(proof, [&[b'A', b'l', b'd', b'S', 2, 3, 0, 0][..], &tag, &select].concat());
     assert_eq!(proof.len(), PROOF_BYTES + HEAD_BYTES);
 
     let opened = Some(StreamEvent::Opened { peer: PeerId(1), link: 1 });
     assert_eq!(other.handle(&mut ranks[1].node(), &proof, NOW), (proof.len(), opened));
     other.transmitted(ANSWER_BYTES);
-    assert_eq!(other.output(), [b'A', b'l', b'd', b'S', 1, 5, 0, 0]);
+    assert_eq!(other.output(), [b'A', b'l', b'd', b'S', 2, 5, 0, 0]);
     other.transmitted(3);
-    assert_eq!(other.output(), [b'S', 1, 5, 0, 0]);
+    assert_eq!(other.output(), [b'S', 2, 5, 0, 0]);
     let mut refused = ranks[1].accept();
     let event = refused.refuse(&mut ranks[1].node(), StreamRefusal::Busy, NOW);
     assert_eq!(event, Some(StreamEvent::Ended { why: StreamRefusal::Busy, told: false }));
-    assert_eq!(refused.output(), [b'A', b'l', b'd', b'S', 1, 6, 12, 0]);
+    assert_eq!(refused.output(), [b'A', b'l', b'd', b'S', 2, 6, 12, 0]);
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_newer_attempt_replaces_what_was_chosen_and_not_taken() {
     assert_eq!(events.map(|events| events.len()), [1, 1]);
     assert!(ranks[0].links[5].is_open_on(22) && ranks[1].links[3].is_open_on(21));
 
-    let confirm = [b'A', b'l', b'd', b'S', 1, 5, 0, 0];
+    let confirm = [b'A', b'l', b'd', b'S', 2, 5, 0, 0];
     let late = accepted.handle(&mut ranks[0].node(), &confirm, NOW).1;
     assert_eq!(late, Some(StreamEvent::Ended { why: StreamRefusal::Stale, told: false }));
     assert!(ranks[0].links[5].is_open_on(22), "the old one takes nothing with it");

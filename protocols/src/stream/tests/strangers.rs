@@ -232,7 +232,7 @@ proptest! {
         let mut handshakes = dialled(&mut ranks, 0);
         let own = handshakes[which].output().len();
         let mut taken = 0;
-        let begin = if begins_well { b"AldS\x01".to_vec() } else { vec![] };
+        let begin = if begins_well { b"AldS\x02".to_vec() } else { vec![] };
         for piece in [begin].into_iter().chain(pieces) {
             let (count, event) = handshakes[which].handle(&mut ranks[which].node(), &piece, NOW);
             taken += count;

@@ -8,7 +8,10 @@ use std::{format, vec};
 use aldis_hal::{Epoch, Instant, PeerId};
 
 use super::super::link::LinkPhase as Chosen;
-use super::super::{Dial, Handshake, Node, StreamEvent, StreamLink, StreamRefusal, StreamSetup, job_name};
+use super::super::{
+    Dial, FRAME_HEAD_BYTES, Handshake, Node, Rest, StreamEvent, StreamFrame, StreamLink, StreamRefusal,
+    StreamSetup, job_name,
+};
 use super::paths::TestKey;
 use crate::explore::{self, Broken};
 use crate::timer::Timer;
@@ -41,6 +44,10 @@ pub(super) struct Budget {
     pub(super) ends: u8,
     /// Times that a user wants the link.
     pub(super) wants: u8,
+    /// Messages that are sent, of either side.
+    pub(super) sends: u8,
+    /// Times that a side wants the connection closed, and both to go on.
+    pub(super) rests: u8,
 }
 
 /// The state of one end of a connection.
@@ -49,17 +56,27 @@ pub(super) enum WorldEnd {
     /// The system has it and its node has not accepted it yet.
     Waiting,
     Shaking(std::boxed::Box<Handshake>),
-    Open,
+    Open(Rest),
     /// Closed by its node, or with its node.
     Gone,
+    /// Closed by its node in agreement.
+    Rested,
 }
 
 impl Hash for WorldEnd {
     fn hash<H: Hasher>(&self, state: &mut H) {
         core::mem::discriminant(self).hash(state);
-        if let Self::Shaking(handshake) = self {
-            handshake.hash(state);
+        match self {
+            Self::Shaking(handshake) => handshake.hash(state),
+            Self::Open(rest) => rest.hash(state),
+            _ => {}
         }
+    }
+}
+
+impl WorldEnd {
+    pub(super) const fn is_closed(&self) -> bool {
+        matches!(self, Self::Gone | Self::Rested)
     }
 }
 
@@ -70,7 +87,7 @@ pub(super) struct StreamConnection {
     /// The lives of the two ends.
     lives: [u32; 2],
     pub(super) ends: [WorldEnd; 2],
-    wire: [Vec<Vec<u8>>; 2],
+    pub(super) wire: [Vec<Vec<u8>>; 2],
     reset: bool,
 }
 
@@ -78,6 +95,9 @@ pub(super) struct StreamConnection {
 pub(super) struct Side {
     pub(super) life: u32,
     pub(super) link: StreamLink,
+    /// The numbers of the next message to the other side, and of the next from it.
+    pub(super) sent: u8,
+    pub(super) received: u8,
 }
 
 /// An event that can happen. The first number is a connection's place, the other an end.
@@ -97,6 +117,12 @@ pub(super) enum StreamStep {
     End(usize),
     Introduce(usize),
     Restart(usize),
+    /// A side sends a message.
+    Send(usize, usize),
+    /// A side wants the connection closed.
+    Rest(usize, usize),
+    /// A side agrees to that.
+    Agree(usize, usize),
 }
 
 #[derive(Clone, Debug)]
@@ -105,6 +131,10 @@ pub(super) struct StreamWorld {
     pub(super) connections: Vec<StreamConnection>,
     next_key: u32,
     pub(super) budget: Budget,
+    /// Nothing happens by which messages are lost.
+    pub(super) is_lossless: bool,
+    /// This step has closed an end in agreement.
+    has_rested: bool,
 }
 
 fn setup(i: usize, life: u32) -> StreamSetup {
@@ -191,14 +221,18 @@ impl explore::World for StreamWorld {
         self.happen(step)?;
         self.dial(0, false)?;
         self.dial(1, false)?;
-        self.connections.retain(|one| !matches!(one.ends, [WorldEnd::Gone, WorldEnd::Gone]));
+        self.connections.retain(|one| !one.ends.iter().all(WorldEnd::is_closed));
         let fault = matches!(
             step,
             StreamStep::Reset(_) | StreamStep::Restart(_) | StreamStep::End(_) | StreamStep::Notice(..)
         );
         // A life that is introduced ends the connections with another one, which is dead.
-        let kept =
-            before.is_none() || fault || matches!(step, StreamStep::Introduce(_)) || before == self.shared();
+        let rests = core::mem::take(&mut self.has_rested);
+        let kept = before.is_none()
+            || fault
+            || rests
+            || matches!(step, StreamStep::Introduce(_))
+            || before == self.shared();
         ensure!(kept, "a connection that both hold is ended");
         self.check()
     }
@@ -206,17 +240,19 @@ impl explore::World for StreamWorld {
 
 impl StreamWorld {
     pub(super) fn new(budget: Budget) -> Self {
-        let side = Side { life: 1, link: StreamLink::NONE };
-        Self { sides: [side.clone(), side], connections: vec![], next_key: 1, budget }
+        let side = Side { life: 1, link: StreamLink::NONE, sent: 0, received: 0 };
+        let is_lossless = budget.resets + budget.restarts + budget.ends == 0;
+        let sides = [side.clone(), side];
+        Self { sides, connections: vec![], next_key: 1, budget, is_lossless, has_rested: false }
     }
 
     /// Returns the events that can happen at one end of a connection.
     pub(super) fn steps_of(&self, at: usize, i: usize) -> Vec<StreamStep> {
         let connection = &self.connections[at];
-        let over = connection.reset || matches!(connection.ends[1 - i], WorldEnd::Gone);
+        let over = connection.reset || connection.ends[1 - i].is_closed();
         let waits = !connection.wire[i].is_empty();
         let can = match &connection.ends[i] {
-            WorldEnd::Gone => return vec![],
+            WorldEnd::Gone | WorldEnd::Rested => return vec![],
             WorldEnd::Waiting => [
                 (true, StreamStep::Accept(at, i)),
                 (connection.reset, StreamStep::Notice(at, i)),
@@ -227,19 +263,29 @@ impl StreamWorld {
                 (over, StreamStep::Notice(at, i)),
                 (self.budget.slow > 0 && handshake.poll_timeout().is_some(), StreamStep::Slow(at, i)),
             ],
-            WorldEnd::Open => [
-                (false, StreamStep::Deliver(at, i)),
-                (over, StreamStep::Notice(at, i)),
-                (false, StreamStep::Slow(at, i)),
-            ],
+            WorldEnd::Open(rest) => {
+                let budget = &self.budget;
+                // The end of a connection that was closed in good order comes behind all else.
+                let is_last =
+                    connection.reset || !waits || !matches!(connection.ends[1 - i], WorldEnd::Rested);
+                let can = [
+                    (waits, StreamStep::Deliver(at, i)),
+                    (over && is_last, StreamStep::Notice(at, i)),
+                    (budget.sends > 0 && rest.may_send(), StreamStep::Send(at, i)),
+                    (budget.rests > 0 && rest.is_none(), StreamStep::Rest(at, i)),
+                    (rest.is_due(), StreamStep::Agree(at, i)),
+                ];
+                return can.into_iter().filter_map(|(can, step)| can.then_some(step)).collect();
+            }
         };
         can.into_iter().filter_map(|(can, step)| can.then_some(step)).collect()
     }
 
     /// The connection that is whole and open at both ends.
     pub(super) fn shared(&self) -> Option<u32> {
-        let whole =
-            |one: &&StreamConnection| !one.reset && matches!(one.ends, [WorldEnd::Open, WorldEnd::Open]);
+        let whole = |one: &&StreamConnection| {
+            !one.reset && matches!(one.ends, [WorldEnd::Open(_), WorldEnd::Open(_)])
+        };
         self.connections.iter().find(whole).map(|one| one.key)
     }
 
@@ -267,8 +313,25 @@ impl StreamWorld {
                 let accepted = Handshake::accept(connection.key, &setup(i, self.sides[i].life), nonce, NOW);
                 connection.ends[i] = WorldEnd::Shaking(accepted.into());
             }
+            StreamStep::Send(at, i) => {
+                budget.sends -= 1;
+                let number = self.sides[i].sent;
+                self.sides[i].sent += 1;
+                self.put(at, i, StreamFrame::Data(1), number);
+            }
+            StreamStep::Rest(at, i) => {
+                budget.rests -= 1;
+                if let WorldEnd::Open(rest) = &mut self.connections[at].ends[i] {
+                    rest.ask();
+                }
+                self.agree(at, i)?;
+            }
+            StreamStep::Agree(at, i) => self.agree(at, i)?,
             StreamStep::Deliver(at, i) => {
                 let bytes = self.connections[at].wire[i].remove(0);
+                if matches!(self.connections[at].ends[i], WorldEnd::Open(_)) {
+                    return self.receive(at, i, &bytes);
+                }
                 self.shake(at, i, |handshake, node| handshake.handle(node, &bytes, NOW).1)?;
             }
             StreamStep::Notice(at, i) => self.notice(at, i)?,
@@ -297,7 +360,8 @@ impl StreamWorld {
                 self.drop_all(i);
                 let waiting = |one: &&mut StreamConnection| matches!(one.ends[i], WorldEnd::Waiting);
                 self.connections.iter_mut().filter(waiting).for_each(|one| one.ends[i] = WorldEnd::Gone);
-                self.sides[i] = Side { life: self.sides[i].life + 1, link: StreamLink::NONE };
+                let life = self.sides[i].life + 1;
+                self.sides[i] = Side { life, link: StreamLink::NONE, sent: 0, received: 0 };
             }
         }
         Ok(())
@@ -334,7 +398,7 @@ impl StreamWorld {
         let WorldEnd::Shaking(handshake) = &mut connection.ends[i] else { return };
         let output = handshake.output().to_vec();
         handshake.transmitted(output.len());
-        if !output.is_empty() && !connection.reset && !matches!(connection.ends[1 - i], WorldEnd::Gone) {
+        if !output.is_empty() && !connection.reset && !connection.ends[1 - i].is_closed() {
             connection.wire[1 - i].push(output);
         }
     }
@@ -372,13 +436,13 @@ impl StreamWorld {
     }
 
     fn opened(&mut self, at: usize, i: usize) -> Result<(), Broken> {
-        let before = self.connections.iter().any(|one| matches!(one.ends[i], WorldEnd::Open));
+        let before = self.connections.iter().any(|one| matches!(one.ends[i], WorldEnd::Open(_)));
         ensure!(!before, "a second connection is opened at node {i}");
         let connection = &mut self.connections[at];
         let admitted = self.sides[i].link.admitted();
         ensure!(admitted == Some(epoch(1 - i, connection.lives[1 - i])), "opened to life {admitted:?}");
         ensure!(self.sides[i].link.is_open_on(connection.key), "opened, and another connection is held");
-        connection.ends[i] = WorldEnd::Open;
+        connection.ends[i] = WorldEnd::Open(Rest::NONE);
         for other in 0..self.connections.len() {
             let claims = match &self.connections[other].ends[i] {
                 WorldEnd::Shaking(handshake) => handshake.claim().is_some(),
@@ -391,10 +455,63 @@ impl StreamWorld {
         Ok(())
     }
 
+    /// Puts a frame on the wire.
+    fn put(&mut self, at: usize, i: usize, frame: StreamFrame, number: u8) {
+        let connection = &mut self.connections[at];
+        if !connection.reset && !connection.ends[1 - i].is_closed() {
+            let head = frame.encode().expect("a short frame");
+            connection.wire[1 - i].push([&head[..], &[number]].concat());
+        }
+    }
+
+    /// Says what is due of the connection's end.
+    fn agree(&mut self, at: usize, i: usize) -> Result<(), Broken> {
+        let WorldEnd::Open(rest) = &mut self.connections[at].ends[i] else { return Ok(()) };
+        ensure!(rest.poll_transmit() == Some(StreamFrame::Rest), "nothing is due");
+        rest.transmitted();
+        let number = self.sides[i].sent;
+        self.put(at, i, StreamFrame::Rest, number);
+        self.end_in_agreement(at, i)
+    }
+
+    /// A frame comes over an open connection.
+    fn receive(&mut self, at: usize, i: usize, bytes: &[u8]) -> Result<(), Broken> {
+        let Some((head, &[number])) = bytes.split_first_chunk::<FRAME_HEAD_BYTES>() else {
+            return Err("no frame on an open connection".into());
+        };
+        let frame = StreamFrame::decode(*head, 1).map_err(|what| format!("{what:?}"))?;
+        let side = &mut self.sides[i];
+        ensure!(!self.is_lossless || number == side.received, "{frame:?} {number} at {}", side.received);
+        side.received += u8::from(frame == StreamFrame::Data(1));
+        let WorldEnd::Open(rest) = &mut self.connections[at].ends[i] else { return Ok(()) };
+        rest.handle(frame).map_err(|what| format!("{what:?} for {frame:?}"))?;
+        self.end_in_agreement(at, i)
+    }
+
+    /// Closes an end at which both have said that nothing follows.
+    fn end_in_agreement(&mut self, at: usize, i: usize) -> Result<(), Broken> {
+        let connection = &mut self.connections[at];
+        if matches!(&connection.ends[i], WorldEnd::Open(rest) if rest.is_over()) {
+            connection.ends[i] = WorldEnd::Rested;
+            self.has_rested = true;
+            let before = self.sides[i].link.admitted();
+            self.sides[i].link.rest();
+            ensure!(self.sides[i].link.admitted() == before, "the life that may connect is forgotten");
+            let (sent, received) = (self.sides[1 - i].sent, self.sides[i].received);
+            ensure!(!self.is_lossless || sent == received, "closed at {received} of {sent} messages");
+        }
+        Ok(())
+    }
+
     fn notice(&mut self, at: usize, i: usize) -> Result<(), Broken> {
         self.connections[at].wire[i].clear();
         match self.connections[at].ends[i] {
-            WorldEnd::Open => {
+            WorldEnd::Open(_) => {
+                ensure!(
+                    !self.is_lossless,
+                    "a connection that was closed in agreement is a death at node {i}"
+                );
+                (self.sides[i].sent, self.sides[i].received) = (0, 0);
                 self.sides[i].link.forget();
                 self.drop_all(i);
             }
@@ -413,7 +530,7 @@ impl StreamWorld {
     /// not accepted.
     fn drop_all(&mut self, i: usize) {
         for at in 0..self.connections.len() {
-            if !matches!(self.connections[at].ends[i], WorldEnd::Waiting) {
+            if !matches!(self.connections[at].ends[i], WorldEnd::Waiting | WorldEnd::Rested) {
                 self.close(at, i);
             }
         }
@@ -421,10 +538,9 @@ impl StreamWorld {
 
     /// Checks the invariants, which hold in every state.
     fn check(&self) -> Result<(), Broken> {
-        let whole =
-            |one: &StreamConnection| !one.reset && !one.ends.iter().any(|end| matches!(end, WorldEnd::Gone));
+        let whole = |one: &StreamConnection| !one.reset && !one.ends.iter().any(WorldEnd::is_closed);
         let open =
-            |i: usize| self.connections.iter().filter(move |one| matches!(one.ends[i], WorldEnd::Open));
+            |i: usize| self.connections.iter().filter(move |one| matches!(one.ends[i], WorldEnd::Open(_)));
         for i in 0..2 {
             let link = &self.sides[i].link;
             ensure!(open(i).count() == usize::from(link.is_open()), "node {i} holds {}", open(i).count());

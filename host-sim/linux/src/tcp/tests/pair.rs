@@ -293,7 +293,7 @@ fn a_vacant_transport_reaches_no_peer() {
 }
 
 /// A table of the ranks of a job that have left, and the same as a rank reads it.
-fn departures(ranks: u32) -> (DepartureTable, &'static Departures) {
+pub(super) fn departures(ranks: u32) -> (DepartureTable, &'static Departures) {
     let table = DepartureTable::create(1, ranks).unwrap();
     let departures = Departures::map(&table.file().try_clone_to_owned().unwrap(), ranks).unwrap();
     (table, Box::leak(Box::new(departures)))

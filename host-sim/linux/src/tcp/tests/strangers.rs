@@ -52,7 +52,7 @@ fn impostor(ranks: &mut [Rank], address: SocketAddr) {
         answer.len() == ANSWER_BYTES
     });
     let tag = JobKey::new([9; 32]).tag(&answer);
-    stranger.write_all(&[b"AldS\x01\x03\0\0", &tag[..]].concat()).unwrap();
+    stranger.write_all(&[b"AldS\x02\x03\0\0", &tag[..]].concat()).unwrap();
     let before = ranks[0].counters().refused(StreamRefusal::Key);
     until(ranks, "refusal", |ranks| ranks[0].counters().refused(StreamRefusal::Key) > before);
 }

@@ -1,0 +1,187 @@
+//! Tests of ranks that may have fewer connections than peers.
+
+use std::collections::VecDeque;
+
+use super::super::engine::TcpEngine;
+use super::pair::departures;
+use super::*;
+
+fn engine(rank: &mut Rank) -> &mut TcpEngine {
+    rank.tcp.engine.as_mut().unwrap()
+}
+
+fn few(connections: u32) -> TcpConfig {
+    TcpConfig { connections: Some(connections), ..config(Family::V4) }
+}
+
+/// A generator of numbers in no order (xorshift).
+fn draw(state: &mut u64, below: usize) -> usize {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    (*state % below as u64) as usize
+}
+
+/// Every rank sends to every other in each round, in a drawn order and of drawn lengths, and all
+/// polls are drawn too. Each message comes once and in order, no rank has more connections than it
+/// may, and no peer is lost.
+fn exchange_all(seed: u64, ranks: usize, connections: u32, rounds: usize) -> u64 {
+    let mut state = seed;
+    let mut all = job(ranks as u32, &few(connections));
+    let mut posts: Vec<VecDeque<(usize, usize)>> = vec![VecDeque::new(); ranks * ranks];
+    for round in 0..rounds {
+        for _ in 0..ranks * ranks {
+            let (from, to) = (draw(&mut state, ranks), draw(&mut state, ranks));
+            if from != to {
+                let length = [1, 200, 5000, 70_000][draw(&mut state, 4)];
+                posts[from * ranks + to].push_back((round, length));
+            }
+        }
+    }
+    let expected: Vec<Vec<_>> = posts.iter().map(|posts| posts.iter().copied().collect()).collect();
+    let (total, start) = (posts.iter().map(VecDeque::len).sum::<usize>(), Clock::now());
+    let mut arrived = 0;
+    while arrived < total {
+        for pair in 0..ranks * ranks {
+            let (from, to) = (pair / ranks, pair % ranks);
+            let Some(&(round, length)) = posts[pair].front().filter(|_| draw(&mut state, 3) == 0) else {
+                continue;
+            };
+            match all[from].tcp.short(PeerId(to as u32), b"", &pattern(round, length)) {
+                Post::Done => drop(posts[pair].pop_front()),
+                Post::Again(_) => {}
+                other => panic!("seed {seed}: {from} to {to}: {other:?}"),
+            }
+        }
+        for rank in &mut all {
+            rank.poll(1 + draw(&mut state, 20) as u32);
+            let open = engine(rank).connections.count();
+            assert!(open <= connections as usize, "seed {seed}: {open} connections");
+            assert!(rank.log.lost.is_empty(), "seed {seed}: {:?}", rank.log.lost);
+        }
+        arrived = all.iter().map(|rank| rank.log.messages.len()).sum();
+        if start.elapsed() > Duration::from_secs(60) {
+            for rank in &all {
+                eprintln!("{:?}: {}", rank.tcp.me(), rank.counters());
+            }
+            panic!("seed {seed} hangs at {arrived} of {total}");
+        }
+    }
+    for (to, rank) in all.iter().enumerate() {
+        for from in 0..ranks {
+            let of = rank.log.messages.iter().filter(|(sender, _)| *sender as usize == from);
+            let came: Vec<_> = of.map(|(_, bytes)| bytes).collect();
+            let sent = &expected[from * ranks + to];
+            assert_eq!(came.len(), sent.len(), "seed {seed}: {from} to {to}");
+            for (bytes, (round, length)) in came.into_iter().zip(sent) {
+                assert!(*bytes == pattern(*round, *length), "seed {seed}: {from} to {to}: round {round}");
+            }
+        }
+    }
+    all.iter().map(|rank| rank.counters().rested).sum()
+}
+
+#[test]
+fn eight_ranks_exchange_over_three_connections_each() {
+    let rested: u64 = (1..=4).map(|seed| exchange_all(seed * 0x9E37_79B9, 8, 3, 6)).sum();
+    assert!(rested > 100, "{rested}");
+}
+
+/// Two ranks that have exchanged messages and are quiet.
+fn quiet() -> Vec<Rank> {
+    let mut ranks = job(2, &few(3));
+    for (from, to) in [(0, 1), (1, 0)] {
+        send(&mut ranks, from, to as u32, [b"", b"before"]);
+        until(&mut ranks, "arrival", |ranks| ranks[to].log.messages.len() == 1);
+    }
+    (0..32).for_each(|_| ranks.iter_mut().for_each(|rank| drop(rank.poll(8))));
+    ranks
+}
+
+fn is_rested(ranks: &mut [Rank]) -> bool {
+    ranks.iter_mut().all(|rank| engine(rank).connections.count() == 0)
+}
+
+#[test]
+fn whoever_asks_messages_go_on_over_a_new_connection() {
+    for askers in [&[0][..], &[1], &[0, 1]] {
+        let mut ranks = quiet();
+        for round in 1..20 {
+            for asker in askers {
+                engine(&mut ranks[*asker]).ask_for_room();
+            }
+            // A message that is posted meanwhile is not lost.
+            let (from, to) = (round % 2, (round + 1) % 2);
+            if round % 3 != 0 {
+                until(&mut ranks, "rest", is_rested);
+            }
+            send(&mut ranks, from, to as u32, [b"", &pattern(round, 100 * round)]);
+            until(&mut ranks, "arrival", |ranks| {
+                ranks[to].log.messages.last().is_some_and(|last| last.1 == pattern(round, 100 * round))
+            });
+            (0..32).for_each(|_| ranks.iter_mut().for_each(|rank| drop(rank.poll(8))));
+        }
+        until(&mut ranks, "end", |ranks| {
+            ranks.iter().map(|rank| rank.log.messages.len()).sum::<usize>() == 21
+        });
+        assert!(ranks.iter().all(|rank| rank.log.lost.is_empty() && rank.counters().rested > 10));
+    }
+}
+
+#[test]
+fn a_peer_that_leaves_while_its_connection_rests_is_told_as_such() {
+    let (table, departures) = departures(2);
+    let mut ranks = quiet();
+    ranks[0].tcp.look_who_has_left(Some(departures));
+    ranks[0].tcp.expect(PeerId(1));
+    engine(&mut ranks[1]).ask_for_room();
+    until(&mut ranks, "rest", is_rested);
+    assert!(ranks.iter().all(|rank| rank.tcp.is_idle()));
+    assert!(ranks[1].tcp.tells_departure(PeerId(0)));
+    table.mark(1);
+    drop(ranks.pop());
+    until(&mut ranks, "departure", |ranks| !ranks[0].log.lost.is_empty());
+    assert_eq!(ranks[0].log.lost, [(1, Cause::PeerLeft)]);
+}
+
+#[test]
+fn a_peer_that_dies_while_its_connection_rests_is_found_dead() {
+    let brief = TcpConfig { connect_timeout: Duration::from_millis(300), ..few(3) };
+    let mut ranks = job(2, &brief);
+    send(&mut ranks, 0, 1, [b"", b"before"]);
+    until(&mut ranks, "arrival", |ranks| ranks[1].log.messages.len() == 1);
+    ranks[0].tcp.expect(PeerId(1));
+    (0..32).for_each(|_| ranks.iter_mut().for_each(|rank| drop(rank.poll(8))));
+    engine(&mut ranks[1]).ask_for_room();
+    until(&mut ranks, "rest", is_rested);
+    drop(ranks.pop());
+    until(&mut ranks, "death", |ranks| !ranks[0].log.lost.is_empty());
+    assert_eq!(ranks[0].log.lost, [(1, Cause::PeerDead)]);
+}
+
+#[test]
+fn who_leaves_while_it_asks_for_a_rest_has_left() {
+    for leaver in 0..2 {
+        let mut ranks = quiet();
+        engine(&mut ranks[leaver]).ask_for_room();
+        drop(ranks.remove(leaver));
+        until(&mut ranks, "departure", |ranks| !ranks[0].log.lost.is_empty());
+        assert_eq!(ranks[0].log.lost, [(leaver as u32, Cause::PeerLeft)]);
+    }
+}
+
+#[test]
+fn a_message_after_the_word_that_none_follows_is_refused() {
+    use aldis_hal::cause::Malformed;
+    use std::io::Write as _;
+    use std::os::fd::AsFd as _;
+    let mut ranks = quiet();
+    let slot = engine(&mut ranks[1]).links.first_of(PeerId(0));
+    let socket = engine(&mut ranks[1]).connections.peek(slot).unwrap().wire.socket().as_fd();
+    let mut socket = std::net::TcpStream::from(socket.try_clone_to_owned().unwrap());
+    engine(&mut ranks[1]).ask_for_room();
+    let message = [&super::super::frame::TcpFrame::data(1, 1).emit()[..], b"x"].concat();
+    socket.write_all(&message).unwrap();
+    until(&mut ranks[..1], "refusal", |ranks| !ranks[0].log.lost.is_empty());
+    assert_eq!(ranks[0].log.lost, [(1, Cause::Malformed(Malformed::Control))]);
+}
