@@ -55,6 +55,10 @@ impl Denial {
 
 /// The progress of a connection.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are open, and each message would take one step more"
+)]
 pub(super) enum ConnectionStage {
     /// The peer is not settled yet.
     Greeting(Box<Handshake>),

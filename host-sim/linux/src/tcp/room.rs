@@ -359,7 +359,8 @@ impl TcpEngine {
             let is_known = self.peers.get(peer.index()).is_some_and(|row| row.presence() == Presence::Known);
             let is_over = !is_known || self.links.first_of(peer) != NONE;
             let (has_left, may_dial) = (!is_over && self.has_left(peer), self.may_dial());
-            if !is_over && !has_left && !(is_probing && may_dial) {
+            let stays = !is_over && !has_left;
+            if stays && (!is_probing || !may_dial) {
                 self.room.watched.push_back(peer);
                 if core::mem::take(&mut is_probing) {
                     self.ask_for_room();

@@ -42,13 +42,13 @@ fn exchange_all(seed: u64, ranks: usize, connections: u32, rounds: usize) -> u64
     let (total, start) = (posts.iter().map(VecDeque::len).sum::<usize>(), Clock::now());
     let mut arrived = 0;
     while arrived < total {
-        for pair in 0..ranks * ranks {
+        for (pair, posts) in posts.iter_mut().enumerate() {
             let (from, to) = (pair / ranks, pair % ranks);
-            let Some(&(round, length)) = posts[pair].front().filter(|_| draw(&mut state, 3) == 0) else {
+            let Some(&(round, length)) = posts.front().filter(|_| draw(&mut state, 3) == 0) else {
                 continue;
             };
             match all[from].tcp.short(PeerId(to as u32), b"", &pattern(round, length)) {
-                Post::Done => drop(posts[pair].pop_front()),
+                Post::Done => drop(posts.pop_front()),
                 Post::Again(_) => {}
                 other => panic!("seed {seed}: {from} to {to}: {other:?}"),
             }
@@ -87,6 +87,15 @@ fn eight_ranks_exchange_over_three_connections_each() {
     assert!(rested > 100, "{rested}");
 }
 
+/// Polls until nothing counts as being in use.
+fn settle(ranks: &mut [Rank]) {
+    for _ in 0..32 {
+        ranks.iter_mut().for_each(|rank| {
+            rank.poll(8);
+        });
+    }
+}
+
 /// Two ranks that have exchanged messages and are quiet.
 fn quiet() -> Vec<Rank> {
     let mut ranks = job(2, &few(3));
@@ -94,7 +103,7 @@ fn quiet() -> Vec<Rank> {
         send(&mut ranks, from, to as u32, [b"", b"before"]);
         until(&mut ranks, "arrival", |ranks| ranks[to].log.messages.len() == 1);
     }
-    (0..32).for_each(|_| ranks.iter_mut().for_each(|rank| drop(rank.poll(8))));
+    settle(&mut ranks);
     ranks
 }
 
@@ -119,7 +128,7 @@ fn whoever_asks_messages_go_on_over_a_new_connection() {
             until(&mut ranks, "arrival", |ranks| {
                 ranks[to].log.messages.last().is_some_and(|last| last.1 == pattern(round, 100 * round))
             });
-            (0..32).for_each(|_| ranks.iter_mut().for_each(|rank| drop(rank.poll(8))));
+            settle(&mut ranks);
         }
         until(&mut ranks, "end", |ranks| {
             ranks.iter().map(|rank| rank.log.messages.len()).sum::<usize>() == 21
@@ -151,7 +160,7 @@ fn a_peer_that_dies_while_its_connection_rests_is_found_dead() {
     send(&mut ranks, 0, 1, [b"", b"before"]);
     until(&mut ranks, "arrival", |ranks| ranks[1].log.messages.len() == 1);
     ranks[0].tcp.expect(PeerId(1));
-    (0..32).for_each(|_| ranks.iter_mut().for_each(|rank| drop(rank.poll(8))));
+    settle(&mut ranks);
     engine(&mut ranks[1]).ask_for_room();
     until(&mut ranks, "rest", is_rested);
     drop(ranks.pop());
