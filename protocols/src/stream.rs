@@ -108,8 +108,9 @@
 //! only a fault or a rest ends what both hold, and no rest is taken for a death. Where nothing is
 //! lost by faults, messages come in order over all connections, and all have come when one is
 //! closed. From each state: once nothing goes wrong any more the two share one connection,
-//! whichever of them wants it, and no other is left. With `ALDIS_EXPLORE_DEEP` set, all of it may happen in one history: 535,004 states, up to
-//! 27 steps deep, in 40 seconds of a release build.
+//! whichever of them wants it, and no other is left. With `ALDIS_EXPLORE_DEEP` set, all of it may
+//! happen in one history but rests: 535,004 states, up to 27 steps deep, in 40 seconds of a release
+//! build.
 //!
 //! Deliberately absent: sockets, addresses and which of them to try, what is in a frame, and
 //! cryptography.

@@ -33,8 +33,8 @@ pub struct TcpOptions {
     #[arg(long = "tcp-links", value_name = "COUNT", value_parser = links, default_value = "1", env = "ALDIS_TCP_LINKS")]
     links: u8,
 
-    /// Connections that a rank may have at a time, from 3: beyond them the idle are closed until they
-    /// are needed again. If not given, as many as `ulimit -n` has room for
+    /// Connections that a rank may have at a time, from 3: beyond them the idle are closed until
+    /// they are needed again. If not given, as many as `ulimit -n` has room for
     #[arg(long = "tcp-connections", value_name = "COUNT", value_parser = connections, env = "ALDIS_TCP_CONNECTIONS")]
     connections: Option<u32>,
 

@@ -168,6 +168,7 @@ impl TcpEngine {
                 .map_err(TcpError::system("epoll_ctl"))?;
             listeners.push(listener);
         }
+        let room = Room::new(config, listeners.first())?;
         let deadline_ns = u64::try_from(config.connect_timeout.as_nanos()).unwrap_or(u64::MAX).max(1);
         let handshake_ns = StreamSetup::DEFAULT.handshake_ns.min(deadline_ns);
         let job = job_name(&key);
@@ -198,7 +199,7 @@ impl TcpEngine {
             connections: Connections::default(),
             next_key: 0,
             nonces: Nonces::new().map_err(TcpError::Entropy)?,
-            room: Room::new(config)?,
+            room,
             greetings: Vec::new(),
             wanted: Vec::new(),
             ready: VecDeque::new(),

@@ -5,11 +5,13 @@
 //! full of connections which they have begun take each other's.
 
 use std::collections::VecDeque;
-use std::fs::{self, File};
+use std::os::fd::OwnedFd;
 
 use aldis_hal::{Cause, Instant, PeerId};
 use aldis_protocols::stream::{Handshake, StreamFrame, StreamRefusal};
+use aldis_sys::file::{dup, names_in};
 use aldis_sys::limits::{Resource, getrlimit};
+use aldis_sys::socket::TcpListener;
 
 use super::config::{CONNECTIONS_MIN, TcpConfig};
 use super::connection::{Connection, ConnectionStage, TcpLink};
@@ -73,7 +75,7 @@ pub(super) struct Room {
     /// The time since which connections of others find no room.
     full_since: Option<Instant>,
     /// A descriptor to tell others by that there is none.
-    spare: Option<File>,
+    spare: Option<OwnedFd>,
 }
 
 fn now() -> Instant {
@@ -82,13 +84,13 @@ fn now() -> Instant {
 
 impl Room {
     /// The limit by the configuration and by what the system allows this process, of whose
-    /// descriptors those of the listeners are open.
+    /// descriptors those of the listeners are open, `any` among them.
     ///
     /// # Errors
     /// [`TcpError::Connections`] if it is too low.
-    pub(super) fn new(config: &TcpConfig) -> Result<Self, TcpError> {
+    pub(super) fn new(config: &TcpConfig, any: Option<&TcpListener>) -> Result<Self, TcpError> {
         let allowed = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
-        let open = fs::read_dir("/proc/self/fd").map_or(OPEN_GUESS, |files| files.count() as u64);
+        let open = names_in("/proc/self/fd").map_or(OPEN_GUESS, |files| files.len() as u64);
         let (most, need) = (allowed.saturating_sub(open), u64::from(CONNECTIONS_MIN));
         if most < need {
             return Err(TcpError::Connections { need: open.saturating_add(need), have: allowed });
@@ -96,7 +98,7 @@ impl Room {
         let asked = config.connections.map_or(u64::MAX, u64::from);
         let limit = most.saturating_sub(RESERVE).min(asked).max(need);
         let limit = (config.links == 1).then(|| usize::try_from(limit).unwrap_or(usize::MAX));
-        let spare = limit.and_then(|_| File::open("/dev/null").ok());
+        let spare = limit.and(any).and_then(|any| dup(any).ok());
         Ok(Self {
             limit,
             resting: Vec::new(),
@@ -221,7 +223,7 @@ impl TcpEngine {
             let _: Moved = wire.send(handshake.output());
             wire.finish();
         }
-        self.room.spare = File::open("/dev/null").ok();
+        self.room.spare = self.listeners.first().and_then(|listener| dup(listener).ok());
     }
 
     /// Asks the peer of the connection that has been idle for longest to close it, unless as many
