@@ -51,8 +51,8 @@ fn a_peer_for_whom_no_descriptor_is_left_is_waited_for_and_then_lost_with_that_c
     let connect_timeout = Duration::from_secs(4);
     let config = TcpConfig { interfaces, connect_timeout, ..TcpConfig::default() };
     let key = JobKey::new([3; 32]);
-    let identity = |me| TcpIdentity { me: PeerId(me), epoch: Epoch(1), ranks: 2, key: key.clone() };
-    let listen = |me| Tcp::listen(identity(me), &config);
+    let of = |ranks, me| TcpIdentity { me: PeerId(me), epoch: Epoch(1), ranks, key: key.clone() };
+    let listen = |me| Tcp::listen(of(2, me), &config);
     let (mut tcp, mut other) = (listen(0).unwrap(), listen(1).unwrap());
     let (address, of_other) = (tcp.address(), other.address());
     tcp.introduce(PeerId(1), Epoch(1), &of_other).unwrap();
@@ -70,6 +70,15 @@ fn a_peer_for_whom_no_descriptor_is_left_is_waited_for_and_then_lost_with_that_c
     files.truncate(files.len() - 5);
     let refused = listen(0).unwrap_err();
     assert!(matches!(refused, TcpError::Connections { need, have: FILES } if need > FILES), "{refused:?}");
+    // A job of two ranks needs fewer than a larger one.
+    while listen(0).is_err() {
+        assert!(files.pop().is_some());
+    }
+    let refused = Tcp::listen(of(9, 0), &config).unwrap_err();
+    assert!(
+        matches!(refused, TcpError::Connections { need, have: FILES } if need == FILES + 1),
+        "{refused:?}"
+    );
     files.extend(open());
 
     // Its own descriptor is missing, for a while.

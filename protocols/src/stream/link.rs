@@ -128,6 +128,15 @@ impl StreamLink {
         true
     }
 
+    /// Attempts have to wait for others to be made first: the deadline begins anew, unless one has
+    /// been made already.
+    pub fn postpone(&mut self, setup: &StreamSetup, now: Instant) {
+        let is_untried = self.last.is_none() && self.dialling.is_none() && self.phase == LinkPhase::Idle;
+        if self.wanted && is_untried {
+            self.deadline.set(now, setup.deadline_ns);
+        }
+    }
+
     /// Returns true if both sides have a connection.
     #[must_use]
     pub const fn is_open(&self) -> bool {

@@ -168,7 +168,7 @@ impl TcpEngine {
                 .map_err(TcpError::system("epoll_ctl"))?;
             listeners.push(listener);
         }
-        let room = Room::new(config, listeners.first())?;
+        let room = Room::new(config, ranks, listeners.first())?;
         let deadline_ns = u64::try_from(config.connect_timeout.as_nanos()).unwrap_or(u64::MAX).max(1);
         let handshake_ns = StreamSetup::DEFAULT.handshake_ns.min(deadline_ns);
         let job = job_name(&key);
@@ -419,14 +419,20 @@ impl TcpEngine {
             self.doubted = now;
             self.doubt(now, answer.is_err());
         }
-        let count = answer.unwrap_or(0);
-        for at in 0..count.min(EVENTS) {
+        let count = answer.unwrap_or(0).min(EVENTS);
+        let mut is_called = false;
+        for at in 0..count {
             let event = self.events[at];
             if event.data() == LISTENER {
-                self.accept();
+                is_called = true;
             } else {
                 self.noticed(event.data(), event.events());
             }
+        }
+        if is_called {
+            self.accept(true);
+        } else if answer.is_ok() && count < EVENTS {
+            self.room.relieve();
         }
         if !self.wanted.is_empty() || !self.greetings.is_empty() {
             self.pass_time();
@@ -457,7 +463,7 @@ impl TcpEngine {
             }
         }
         if is_blind {
-            self.accept();
+            self.accept(false);
         }
     }
 

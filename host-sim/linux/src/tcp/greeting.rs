@@ -50,22 +50,29 @@ impl TcpEngine {
         if way.is_open() || !way.want(&setup, now()) || self.wanted.contains(&(peer, number)) {
             return;
         }
+        let waits = self.is_in_line(peer);
         self.wanted.push((peer, number));
         self.attention.wake();
-        self.dial(peer, number);
+        let asks = if waits { self.defer(peer) } else { self.dial(peer, number) };
+        if asks {
+            self.ask_for_room();
+        }
     }
 
-    /// Begins a connection if the link wants one now.
-    fn dial(&mut self, peer: PeerId, number: u8) {
+    /// Begins a connection if the link wants one now. Returns true if a message waits for it and
+    /// there is no room.
+    fn dial(&mut self, peer: PeerId, number: u8) -> bool {
         if !self.node().link(peer, number).is_some_and(|way| way.wants_dial()) {
-            return;
+            return false;
         }
         if !self.may_dial() {
             return self.defer(peer);
         }
-        let Some(row) = self.peers.get(peer.index()) else { return };
+        let Some(row) = self.peers.get(peer.index()) else { return false };
         let addresses = address::decode(&row.addresses).unwrap_or_default();
-        let Some(&address) = addresses.get(usize::from(row.next) % addresses.len().max(1)) else { return };
+        let Some(&address) = addresses.get(usize::from(row.next) % addresses.len().max(1)) else {
+            return false;
+        };
         self.counters.begun += 1;
         let dial = Dial { key: self.new_key(), peer, link: number, nonce: self.nonces.next() };
         match socket::begin(address, &self.options) {
@@ -81,10 +88,10 @@ impl TcpEngine {
                 self.counters.crowded += 1;
                 self.room.deny();
                 self.blame_attempt(peer, Some(failure));
-                if !self.room.is_limited() {
-                    return self.lose(peer, Cause::Full(Resource::Descriptors));
+                if self.room.is_limited() {
+                    return self.defer(peer);
                 }
-                self.defer(peer);
+                self.lose(peer, Cause::Full(Resource::Descriptors));
             }
             Err(failure) => {
                 self.blame_attempt(peer, Some(failure));
@@ -94,6 +101,7 @@ impl TcpEngine {
                 self.failed(peer, None);
             }
         }
+        false
     }
 
     pub(super) fn new_key(&mut self) -> u32 {
@@ -145,18 +153,21 @@ impl TcpEngine {
 
 /// Connections that come.
 impl TcpEngine {
-    /// Takes the connections that wait at the listeners.
+    /// Takes the connections that wait at the listeners. `is_called`: the system has said that
+    /// there are any. It says so again of those that are left when there is no more room.
     #[cold]
-    pub(super) fn accept(&mut self) {
+    pub(super) fn accept(&mut self, is_called: bool) {
+        let mut taken = 0;
         for at in 0..self.listeners.len() {
             for _ in 0..ACCEPTS {
                 if !self.may_accept() {
-                    return self.crowd_out();
+                    return self.no_room_after(taken, is_called);
                 }
                 let Some(listener) = self.listeners.get(at) else { break };
                 match listener.accept() {
                     Ok((stream, _)) => {
-                        self.room.note_accepted();
+                        taken += 1;
+                        self.room.relieve();
                         self.accepted(stream);
                     }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -166,12 +177,20 @@ impl TcpEngine {
                         self.failed = Some(CallFailure { call: Call::Accept, errno });
                         if self.room.is_limited() && matches!(errno, Errno::EMFILE | Errno::ENFILE) {
                             self.room.deny();
-                            return self.crowd_out();
+                            return self.no_room_after(taken, is_called);
                         }
                         break;
                     }
                 }
             }
+        }
+    }
+
+    /// No room is left once so many connections were taken. If that is none, and only then, it is
+    /// known that others wait.
+    fn no_room_after(&mut self, taken: u32, is_called: bool) {
+        if taken == 0 && is_called {
+            self.crowd_out();
         }
     }
 
@@ -356,8 +375,9 @@ impl TcpEngine {
             }
         }
         if let Some(row) = self.peers.get_mut(peer.index()) {
-            row.denied = 0;
+            (row.denied, row.crowded) = (0, false);
         }
+        self.allow_time();
         if let Some(place) = self.links.of_mut(peer).get_mut(usize::from(number)) {
             *place = slot;
         }
@@ -386,23 +406,29 @@ impl TcpEngine {
                 self.ended(slot, why);
             }
         }
-        for at in (0..self.wanted.len()).rev() {
-            let Some(&(peer, number)) = self.wanted.get(at) else { continue };
-            if self.has_left(peer) {
-                self.lose(peer, Cause::PeerLeft);
-                continue;
-            }
-            let failed = self.node().link(peer, number).and_then(|way| way.handle_timeout(now));
-            match failed {
-                Some(failed) => {
-                    let is_crowded = self.peers.get(peer.index()).is_some_and(|row| row.crowded);
-                    let cause =
-                        if is_crowded { Cause::Full(Resource::Descriptors) } else { cause_of(failed.last) };
-                    self.lose(peer, cause);
-                }
-                None => self.dial(peer, number),
-            }
+        // Whoever has waited for longest comes first.
+        let (mut at, mut asks) = (0, false);
+        while let Some(&(peer, number)) = self.wanted.get(at) {
+            asks |= self.pursue(peer, number, now);
+            at += usize::from(self.wanted.get(at) == Some(&(peer, number)));
         }
+        if asks {
+            self.ask_for_room();
+        }
+    }
+
+    /// Does what is due for a link that is wanted. Returns true if a message waits for it and there
+    /// is no room.
+    fn pursue(&mut self, peer: PeerId, number: u8, now: Instant) -> bool {
+        if self.has_left(peer) {
+            self.lose(peer, Cause::PeerLeft);
+            return false;
+        }
+        let failed = self.node().link(peer, number).and_then(|way| way.handle_timeout(now));
+        let Some(failed) = failed else { return self.dial(peer, number) };
+        let is_crowded = self.peers.get(peer.index()).is_some_and(|row| row.crowded);
+        self.lose(peer, if is_crowded { Cause::Full(Resource::Descriptors) } else { cause_of(failed.last) });
+        false
     }
 
     /// A peer is lost, and the sink will be told.

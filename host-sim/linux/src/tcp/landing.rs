@@ -44,6 +44,10 @@ impl Connection {
         if frame.length() < LANDING_BYTES_MIN || frame.number != expected || link.refused == Some(expected) {
             return;
         }
+        // One that may not come any more is refused once it is whole, as others are.
+        if !link.rest.may_receive() {
+            return;
+        }
         let length = frame.length() - DATA_HEADER_BYTES;
         let lent = sink.land(link.peer, Partial { head, landed: 0, length }, &mut |room| {
             if let Some(room) = room.get_mut(..there.len()) {

@@ -97,6 +97,9 @@ impl TcpEngine {
                         link.used_at = polls;
                         row.received = row.received.wrapping_add(1);
                         *left -= 1;
+                    } else if frame.kind == Kind::Rest && setup.links > 1 {
+                        // It would leave the other links without their first.
+                        return TurnEnd::Malformed(Malformed::Control);
                     } else if let Err(what) =
                         link.farewell.handle(frame.kind).and_then(|()| link.rest.handle(frame.kind))
                     {

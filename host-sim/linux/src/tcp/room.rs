@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
 use aldis_hal::{Cause, Instant, PeerId};
-use aldis_protocols::stream::{Handshake, StreamFrame, StreamRefusal};
+use aldis_protocols::stream::{Handshake, Node, StreamFrame, StreamRefusal};
 use aldis_sys::file::{dup, names_in};
 use aldis_sys::limits::{Resource, getrlimit};
 use aldis_sys::socket::TcpListener;
@@ -46,6 +46,13 @@ const FULL_NS: u64 = 2_000_000_000;
 /// The time that an unknown side may take to say who it is while others wait for room.
 const STRANGER_NS: u64 = 1_000_000_000;
 
+/// The time after which a peer that was asked for a rest and has not answered does not count among
+/// those that may.
+const SILENT_NS: u64 = 1_000_000_000;
+
+/// The most connections that are kept for others to make.
+const KEPT_MAX: usize = 16;
+
 /// The interval at which peers that are waited for without a connection are looked at.
 const WATCH_NS: u64 = 5_000_000;
 
@@ -82,23 +89,31 @@ fn now() -> Instant {
     Instant(monotonic_ns())
 }
 
+/// Connections of so many that are kept for others to make.
+fn kept(limit: usize) -> usize {
+    (limit / 8).clamp(1, KEPT_MAX)
+}
+
 impl Room {
     /// The limit by the configuration and by what the system allows this process, of whose
-    /// descriptors those of the listeners are open, `any` among them.
+    /// descriptors those of the listeners are open, `any` among them. A job of few ranks needs one
+    /// for each link, and one for the link that both sides begin.
     ///
     /// # Errors
     /// [`TcpError::Connections`] if it is too low.
-    pub(super) fn new(config: &TcpConfig, any: Option<&TcpListener>) -> Result<Self, TcpError> {
+    pub(super) fn new(config: &TcpConfig, ranks: u32, any: Option<&TcpListener>) -> Result<Self, TcpError> {
         let allowed = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
         let open = names_in("/proc/self/fd").map_or(OPEN_GUESS, |files| files.len() as u64);
-        let (most, need) = (allowed.saturating_sub(open), u64::from(CONNECTIONS_MIN));
+        let (most, least) = (allowed.saturating_sub(open), u64::from(CONNECTIONS_MIN));
+        let all = u64::from(ranks.saturating_sub(1)) * u64::from(config.links);
+        let need = least.min(all + 1);
         if most < need {
             return Err(TcpError::Connections { need: open.saturating_add(need), have: allowed });
         }
         let asked = config.connections.map_or(u64::MAX, u64::from);
-        let limit = most.saturating_sub(RESERVE).min(asked).max(need);
+        let limit = most.saturating_sub(RESERVE).min(asked).max(least);
         let limit = (config.links == 1).then(|| usize::try_from(limit).unwrap_or(usize::MAX));
-        let spare = limit.and(any).and_then(|any| dup(any).ok());
+        let spare = limit.and(any).filter(|_| most > need).and_then(|any| dup(any).ok());
         Ok(Self {
             limit,
             resting: Vec::new(),
@@ -116,8 +131,8 @@ impl Room {
         self.denied_at = Some(now());
     }
 
-    /// A connection of another was taken.
-    pub(super) const fn note_accepted(&mut self) {
+    /// A connection of another was taken, or none waits.
+    pub(super) const fn relieve(&mut self) {
         self.full_since = None;
     }
 
@@ -156,7 +171,7 @@ impl Room {
 impl TcpEngine {
     /// Returns true if this side may begin a connection.
     pub(super) fn may_dial(&self) -> bool {
-        self.room.has_room(self.connections.count(), |limit| (limit / 8).max(1))
+        self.room.has_room(self.connections.count(), kept)
     }
 
     /// Returns true if this side may take a connection.
@@ -164,20 +179,49 @@ impl TcpEngine {
         self.room.has_room(self.connections.count(), |_| 0)
     }
 
+    /// Returns true if a message to a peer is to wait for a connection until those have one that
+    /// have waited for room before.
+    pub(super) fn is_in_line(&self, peer: PeerId) -> bool {
+        let row = |peer: PeerId| self.peers.get(peer.index());
+        row(peer).is_some_and(|row| row.waiting) && (self.room.full_since.is_some() || self.lacking() > 0)
+    }
+
+    /// The number of links that are wanted and wait for room.
+    fn lacking(&self) -> usize {
+        let is_crowded = |peer: &PeerId| self.peers.get(peer.index()).is_some_and(|row| row.crowded);
+        self.wanted.iter().filter(|(peer, _)| is_crowded(peer)).count()
+    }
+
+    /// A connection came about, or went: those that wait for room have their time anew.
+    pub(super) fn allow_time(&mut self) {
+        let now = now();
+        let Self { wanted, peers, setup, key, ways, .. } = self;
+        let mut node = Node { setup, mac: key, links: ways };
+        for &(peer, number) in wanted.iter() {
+            if peers.get(peer.index()).is_some_and(|row| row.crowded)
+                && let Some(way) = node.link(peer, number)
+            {
+                way.postpone(setup, now);
+            }
+        }
+    }
+
     /// There is no room for a connection to a peer: it waits, if a message does, until another is
-    /// closed. If the peer is only waited for, it can connect from its side.
+    /// closed; true is returned, and room is to be [asked for](Self::ask_for_room). If the peer is
+    /// only waited for, it can connect from its side.
     #[cold]
-    pub(super) fn defer(&mut self, peer: PeerId) {
-        let Some(row) = self.peers.get_mut(peer.index()) else { return };
+    pub(super) fn defer(&mut self, peer: PeerId) -> bool {
+        let Some(row) = self.peers.get_mut(peer.index()) else { return false };
         row.crowded = true;
         if row.waiting {
-            return self.ask_for_room();
+            return true;
         }
         if let Some(way) = self.node().link(peer, 0) {
             way.unwant();
         }
         self.wanted.retain(|other| *other != (peer, 0));
         self.watch(peer);
+        false
     }
 
     /// Connections that others make find no room.
@@ -233,9 +277,13 @@ impl TcpEngine {
         let Some(limit) = self.room.limit else { return };
         self.attention.wake();
         let now = now();
-        let pending = |resting: &&Resting| resting.asked.is_some_and(|at| now.since(at) < ANSWER_NS);
-        let asked = self.room.resting.iter().filter(pending).count();
-        if asked > self.wanted.len().min(limit / 8) {
+        let asked_within = |ns: u64| {
+            let is_one = |resting: &&Resting| resting.asked.is_some_and(|at| now.since(at) < ns);
+            self.room.resting.iter().filter(is_one).count()
+        };
+        let waiting = self.lacking() + usize::from(self.room.full_since.is_some());
+        if asked_within(ANSWER_NS) > self.wanted.len().min(limit / 8) || asked_within(SILENT_NS) > 2 * waiting
+        {
             return;
         }
         let polls = self.polls;
@@ -286,7 +334,8 @@ impl TcpEngine {
             let Some(link) = self.connections.get(slot).and_then(Connection::link) else { continue };
             let Some(row) = self.peers.get(link.peer.index()) else { continue };
             // What has come behind the word, that the peer leaves, comes first.
-            let is_done = link.outgoing.is_empty() && link.incoming.is_empty() && !link.broken;
+            let is_between = link.incoming.is_empty() && link.landing.is_none();
+            let is_done = link.outgoing.is_empty() && is_between && !link.broken;
             let is_quiet = self.polls.wrapping_sub(link.used_at) >= QUIET_POLLS;
             if link.rest.is_over() && is_done {
                 let peer = link.peer;
@@ -300,6 +349,7 @@ impl TcpEngine {
     /// Both sides have said that nothing follows, and have taken all that the other sent.
     fn rested(&mut self, slot: u32, peer: PeerId) {
         self.counters.rested += 1;
+        self.allow_time();
         if let Some(way) = self.node().link(peer, 0) {
             way.rest();
         }
@@ -387,5 +437,15 @@ impl TcpLink {
     fn may_rest(&self) -> bool {
         let is_between = self.incoming.is_empty() && self.landing.is_none() && self.outgoing.is_empty();
         is_between && self.rest.is_none() && !self.broken && !self.parked && !self.farewell.peer_leaves()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_part_is_kept_for_others_to_make() {
+        assert_eq!([3, 15, 16, 80, 128, 10_000].map(kept), [1, 1, 2, 10, 16, 16]);
     }
 }

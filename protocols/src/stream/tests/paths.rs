@@ -236,6 +236,26 @@ fn attempts_back_off_and_end() {
 }
 
 #[test]
+fn time_for_a_link_begins_anew_until_it_is_tried() {
+    let mut ranks = pair();
+    let (setup, deadline) =
+        (ranks[0].setup, |now: Instant, setup: &StreamSetup| Instant(now.0 + setup.deadline_ns));
+    let link = &mut ranks[0].links[5];
+    link.postpone(&setup, NOW);
+    assert_eq!(link.poll_timeout(), None, "nobody wants it");
+    assert!(link.want(&setup, NOW));
+    let [later, last] = [7, 9].map(|ns| Instant(NOW.0 + ns));
+    link.postpone(&setup, later);
+    assert_eq!(link.poll_timeout(), Some(deadline(later, &setup)));
+    let dial = Dial { key: 1, peer: PeerId(2), link: 1, nonce: [3; 16] };
+    let mut dialled = Handshake::dial(&mut ranks[0].node(), dial, later).unwrap();
+    ranks[0].links[5].postpone(&setup, last);
+    dialled.hang_up(&mut ranks[0].node(), later);
+    ranks[0].links[5].postpone(&setup, last);
+    assert!(ranks[0].links[5].handle_timeout(deadline(later, &setup)).is_some());
+}
+
+#[test]
 fn each_link_has_its_own_connection() {
     let mut ranks = pair();
     for link in 0..2 {

@@ -1,13 +1,29 @@
 //! Tests of ranks that may have fewer connections than peers.
 
 use std::collections::VecDeque;
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::os::fd::AsFd as _;
 
+use aldis_hal::Resource;
+use aldis_hal::cause::Malformed;
+use aldis_protocols::stream::StreamFrame;
+
+use super::super::connection::ConnectionStage;
 use super::super::engine::TcpEngine;
+use super::super::frame::TcpFrame;
 use super::pair::departures;
 use super::*;
 
 fn engine(rank: &mut Rank) -> &mut TcpEngine {
     rank.tcp.engine.as_mut().unwrap()
+}
+
+/// The socket of the link of rank 1 to rank 0, to do harm with.
+fn socket(rank: &mut Rank) -> TcpStream {
+    let slot = engine(rank).links.first_of(PeerId(0));
+    let socket = engine(rank).connections.peek(slot).unwrap().wire.socket().as_fd();
+    socket.try_clone_to_owned().unwrap().into()
 }
 
 fn few(connections: u32) -> TcpConfig {
@@ -181,16 +197,137 @@ fn who_leaves_while_it_asks_for_a_rest_has_left() {
 
 #[test]
 fn a_message_after_the_word_that_none_follows_is_refused() {
-    use aldis_hal::cause::Malformed;
-    use std::io::Write as _;
-    use std::os::fd::AsFd as _;
-    let mut ranks = quiet();
-    let slot = engine(&mut ranks[1]).links.first_of(PeerId(0));
-    let socket = engine(&mut ranks[1]).connections.peek(slot).unwrap().wire.socket().as_fd();
-    let mut socket = std::net::TcpStream::from(socket.try_clone_to_owned().unwrap());
-    engine(&mut ranks[1]).ask_for_room();
-    let message = [&super::super::frame::TcpFrame::data(1, 1).emit()[..], b"x"].concat();
-    socket.write_all(&message).unwrap();
+    for length in [1, 70_000] {
+        let mut ranks = quiet();
+        ranks[0].log.runway = Some(Vec::new());
+        let mut socket = socket(&mut ranks[1]);
+        engine(&mut ranks[1]).ask_for_room();
+        let message = [&TcpFrame::data(length, 1).emit()[..], &pattern(1, length)].concat();
+        let mut written = socket.write(&message).unwrap();
+        until(&mut ranks[..1], "refusal", |ranks| {
+            written += socket.write(&message[written..]).unwrap_or(0);
+            !ranks[0].log.lost.is_empty()
+        });
+        assert_eq!(ranks[0].log.lost, [(1, Cause::Malformed(Malformed::Control))]);
+        assert_eq!(ranks[0].log.runway, Some(Vec::new()), "nothing of it has landed");
+    }
+}
+
+#[test]
+fn a_word_that_none_follows_is_refused_with_several_links() {
+    let mut ranks = job(2, &TcpConfig { links: 2, ..config(Family::V4) });
+    send(&mut ranks, 1, 0, [b"", b"before"]);
+    until(&mut ranks, "arrival", |ranks| ranks[0].log.messages.len() == 1);
+    let word = TcpFrame { kind: StreamFrame::Rest, number: 1 };
+    socket(&mut ranks[1]).write_all(&word.emit()).unwrap();
     until(&mut ranks[..1], "refusal", |ranks| !ranks[0].log.lost.is_empty());
     assert_eq!(ranks[0].log.lost, [(1, Cause::Malformed(Malformed::Control))]);
+}
+
+#[test]
+fn a_rank_that_is_full_of_all_its_peers_closes_none() {
+    let mut ranks = job(4, &few(3));
+    for round in 0..4 {
+        for peer in 1..4 {
+            send(&mut ranks, peer, 0, [b"", &pattern(round, 100)]);
+            send(&mut ranks, 0, peer as u32, [b"", &pattern(round, 100)]);
+            settle(&mut ranks);
+        }
+    }
+    assert_eq!(engine(&mut ranks[0]).connections.count(), 3);
+    assert!(ranks.iter().all(|rank| rank.counters().rested == 0));
+    assert!(ranks.iter_mut().all(|rank| !engine(rank).room.is_agreeing()));
+}
+
+/// Posts a message that has to wait for a connection.
+fn post_in_vain(rank: &mut Rank, peer: u32) {
+    assert!(matches!(rank.tcp.short(PeerId(peer), b"", b"x"), Post::Again(_)));
+}
+
+/// The peers with which a rank is known to be shaking hands.
+fn greeted(rank: &mut Rank) -> Vec<u32> {
+    (0..16).filter(|peer| engine(rank).is_greeted(PeerId(*peer))).collect()
+}
+
+#[test]
+fn peers_that_wait_for_room_get_it_in_turn() {
+    let mut ranks = job(7, &few(3));
+    let rank = &mut ranks[0];
+    (1..=5).for_each(|peer| post_in_vain(rank, peer));
+    assert_eq!(greeted(rank), [1, 2]);
+    engine(rank).drop_connections(PeerId(1));
+    post_in_vain(rank, 6);
+    assert_eq!(greeted(rank), [2], "others have waited for longer");
+    rank.poll(8);
+    assert_eq!(greeted(rank), [2, 3]);
+    engine(rank).drop_connections(PeerId(2));
+    rank.poll(8);
+    assert_eq!(greeted(rank), [3, 4]);
+}
+
+#[test]
+fn a_peer_that_made_room_for_another_is_connected_to_after_it() {
+    let mut ranks = job(4, &few(3));
+    for peer in 1..3 {
+        send(&mut ranks, 0, peer, [b"", b"before"]);
+        settle(&mut ranks);
+    }
+    post_in_vain(&mut ranks[0], 3);
+    post_in_vain(&mut ranks[0], 1);
+    assert!(engine(&mut ranks[0]).room.is_agreeing());
+    until(&mut ranks, "room", |ranks| {
+        let is_next = engine(&mut ranks[0]).is_in_touch(PeerId(3));
+        assert!(is_next || !greeted(&mut ranks[0]).contains(&1));
+        is_next
+    });
+    for peer in [1, 3] {
+        send(&mut ranks, 0, peer, [b"", b"behind"]);
+        until(&mut ranks, "arrival", |ranks| {
+            ranks[peer as usize].log.messages.last().is_some_and(|last| last.1 == b"behind")
+        });
+    }
+}
+
+#[test]
+fn few_are_asked_for_room_that_do_not_answer() {
+    let mut ranks = job(12, &few(14));
+    for peer in 1..12 {
+        send(&mut ranks, 0, peer, [b"", b"before"]);
+    }
+    settle(&mut ranks);
+    let (rank, start) = (&mut ranks[0], Clock::now());
+    let mut asked = 0;
+    while start.elapsed() < Duration::from_millis(200) {
+        engine(rank).ask_for_room();
+        rank.poll(8);
+        let engine = engine(rank);
+        let is_asked = |slot: &u32| match engine.connections.peek(*slot).map(|one| &one.stage) {
+            Some(ConnectionStage::Open(link)) => !link.rest.is_none(),
+            _ => false,
+        };
+        asked = (0..engine.connections.slots()).filter(is_asked).count();
+    }
+    assert_eq!(asked, 1, "no link waits for room");
+}
+
+#[test]
+fn time_for_a_peer_without_room_begins_anew_with_each_connection() {
+    let limit = Duration::from_secs(2);
+    let mut ranks = job(5, &TcpConfig { connect_timeout: limit, ..few(3) });
+    for peer in 1..3 {
+        send(&mut ranks, 0, peer, [b"", b"before"]);
+    }
+    post_in_vain(&mut ranks[0], 3);
+    std::thread::sleep(limit / 4);
+    let mut opened = Clock::now();
+    while ranks[0].counters().opened == 2 {
+        opened = Clock::now();
+        // Behind the last poll of this rank it answers nothing.
+        let _: Post = ranks[4].tcp.short(PeerId(0), b"", b"x");
+        ranks[4].poll(8);
+        ranks[0].poll(8);
+    }
+    until(&mut ranks[..1], "loss", |ranks| !ranks[0].log.lost.is_empty());
+    assert!(opened.elapsed() >= limit, "{:?}", opened.elapsed());
+    assert_eq!(ranks[0].log.lost, [(3, Cause::Full(Resource::Descriptors))]);
 }
