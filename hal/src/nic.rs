@@ -63,8 +63,8 @@ impl RxFrame for &[u8] {
     }
 }
 
-/// A frame to be sent. Dropping it without [`send`](Self::send) returns the descriptor and sends
-/// nothing.
+/// A frame to be sent. Dropping it without [`send`](Self::send) or [`send_more`](Self::send_more)
+/// returns the descriptor and sends nothing.
 pub trait TxFrame {
     /// The frame's bytes, as long as was asked for.
     fn bytes(&mut self) -> &mut [u8];

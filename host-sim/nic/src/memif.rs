@@ -325,6 +325,7 @@ impl Drop for MemifLink {
     /// Waits until the peer has taken what was sent: with the memory it would be gone.
     fn drop(&mut self) {
         let Some(mut connection) = self.connection.take() else { return };
+        connection.flush();
         let start = Instant::now();
         while start.elapsed() < LINGER
             && connection.started().is_some_and(|memif| !memif.is_drained())

@@ -140,6 +140,29 @@ fn a_burst_in_both_directions_comes_whole() {
     }
 }
 
+/// As many as the transport hands over at once, and no poll of the sender after them.
+#[test]
+fn frames_that_leave_together_all_leave() {
+    if !is_roots(CABLE, "frames_that_leave_together_all_leave") {
+        return;
+    }
+    let (mut one, mut two) = (open("xdp:v0", ONE).unwrap(), open("xdp:v1", TWO).unwrap());
+    passes(&mut one, &mut two, b"first");
+    for round in 0..10_u32 {
+        for number in 0..16_u32 {
+            let text = (round * 16 + number).to_le_bytes();
+            let bytes = [&TWO.0[..], &ONE.0, &ETHERTYPE.to_be_bytes(), &text].concat();
+            let mut token = one.transmit(bytes.len()).unwrap();
+            token.bytes().copy_from_slice(&bytes);
+            token.send_more();
+        }
+        one.flush();
+        for number in 0..16_u32 {
+            assert_eq!(receive(&mut two).unwrap(), (round * 16 + number).to_le_bytes());
+        }
+    }
+}
+
 #[test]
 fn an_interface_by_xdp_goes_down_and_comes_up_and_is_made_anew() {
     if !is_roots(CABLE, "an_interface_by_xdp_goes_down_and_comes_up_and_is_made_anew") {
