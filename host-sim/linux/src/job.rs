@@ -352,7 +352,8 @@ fn assemble(
     if environment::is_on(calibration::VARIABLE)? && ranks <= usable {
         found = staging.as_mut().and_then(|memory| inboxes.calibrate(memory));
     }
-    let Reached { far, address, bell } = far(terms, epoch, segments)?;
+    let Reached { far, address, bell } =
+        far(terms, epoch, segments, ranks > usable && segments.mapped.len() == 1)?;
     let mut card = Card::new(me, epoch, memory.room());
     // What an address cannot be: longer than a card has room for.
     card.address = address.iter().copied().take(ADDRESS_BYTES_MAX).collect();
@@ -418,8 +419,9 @@ const fn has_strangers(terms: &Terms) -> bool {
     near < terms.label.size
 }
 
-/// The transport to ranks with which no memory is shared.
-fn far(terms: &Terms, epoch: Epoch, segments: &Segments) -> Result<Reached, JoinError> {
+/// The transport to ranks with which no memory is shared, of a rank that `sleeps` soon if it waits,
+/// or does not.
+fn far(terms: &Terms, epoch: Epoch, segments: &Segments, sleeps: bool) -> Result<Reached, JoinError> {
     let Label { job, rank, size: ranks } = terms.label;
     if has_strangers(terms) && terms.transport.is_over_verbs() {
         return transport::over_verbs(PeerId(rank), epoch, ranks);
@@ -440,6 +442,9 @@ fn far(terms: &Terms, epoch: Epoch, segments: &Segments) -> Result<Reached, Join
     let mut tcp = listen(terms, epoch)?;
     tcp.note_failures_on(segments.own()?.board());
     tcp.look_who_has_left(segments.departures);
+    if sleeps {
+        tcp.watch_all();
+    }
     Ok(transport::over_tcp(tcp))
 }
 

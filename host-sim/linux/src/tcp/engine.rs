@@ -50,6 +50,8 @@ pub(super) struct TcpEngine {
     pub(super) caps: Caps,
     pub(super) options: Options,
     pub(super) epoll: Epoll,
+    /// The system looks after every connection, also after one that is read without asking.
+    pub(super) watches_all: bool,
     events: Box<[EpollEvent; EVENTS]>,
     pub(super) listeners: Vec<TcpListener>,
     /// The addresses at which they listen.
@@ -188,6 +190,7 @@ impl TcpEngine {
             caps: caps(config.tls.is_some()),
             options,
             epoll,
+            watches_all: false,
             events: Box::new([EpollEvent::empty(); EVENTS]),
             listeners,
             addresses,
@@ -289,8 +292,9 @@ impl TcpEngine {
         Ok(())
     }
 
-    /// See [`Transport::poll`](aldis_hal::Transport::poll).
-    #[inline]
+    /// See [`Transport::poll`](aldis_hal::Transport::poll). Not a part of the poll of ranks that
+    /// have another transport.
+    #[inline(never)]
     pub(super) fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
         let mut events = 0;
         self.polls = self.polls.wrapping_add(1);
@@ -298,7 +302,7 @@ impl TcpEngine {
         if self.room.is_agreeing() {
             self.agree();
         }
-        let alone = self.attention.alone().filter(|_| self.blocked == 0);
+        let alone = self.attention.alone().filter(|_| self.blocked == 0 && !self.watches_all);
         if alone != self.alone {
             self.leave_alone(alone);
         }

@@ -136,6 +136,14 @@ impl Tcp {
         self.engine.as_ref().map(|engine| address::encode(&engine.addresses)).unwrap_or_default()
     }
 
+    /// Has the system look after every connection, also after the one in use for long: of a rank
+    /// that [waits](Self::bell) in its sleep soon, not after thousands of polls.
+    pub fn watch_all(&mut self) {
+        if let Some(engine) = &mut self.engine {
+            engine.watches_all = true;
+        }
+    }
+
     /// Returns a file that can be read when something has come, for a rank that sleeps; `None` if
     /// it is vacant.
     pub fn bell(&self) -> Option<OwnedFd> {
