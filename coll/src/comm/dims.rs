@@ -161,7 +161,8 @@ mod tests {
     /// the least sum, and the largest first ones.
     fn best(product: u32, count: usize) -> Option<Vec<u32>> {
         let key = |list: &Vec<u32>| {
-            let (first, last) = (*list.first().unwrap(), *list.last().unwrap());
+            // All is given already where there is no first.
+            let [first, last] = [list.first(), list.last()].map(|extent| extent.copied().unwrap_or(0));
             (first - last, Reverse(last), list.iter().sum::<u32>(), Reverse(list.clone()))
         };
         lists(product, count, product).into_iter().min_by_key(key)

@@ -10,10 +10,10 @@ use aldis_coll::layout::Block;
 use aldis_coll::op::{Reduce, Sum};
 use aldis_coll::select::{Call as Selected, Choice};
 use aldis_coll::{Options, allreduce, barrier, bcast, comm, wait_all};
-use aldis_kernel::hal::shared_control::Note;
+use aldis_kernel::hal::shared_control::{Note, START_BYTES};
 use aldis_kernel::hal::{Cause, Operation, Resource};
 use aldis_kernel::plane::prelude::*;
-use aldis_kernel::{Rank, Tag};
+use aldis_kernel::{NotReady, Rank, Tag};
 use aldis_tests::thread_jobs::run;
 use proptest::prelude::*;
 
@@ -343,7 +343,15 @@ fn says(note: Note, payload: &[u8]) {
                 let mut over = [0u8];
                 let told = endpoint.scope(|scope| {
                     let number = scope.begin_by_control_slots(&world).unwrap();
-                    let told = scope.control_slots(&world).unwrap().publish(number, note, payload);
+                    let mut slots = scope.control_slots(&world).unwrap();
+                    // No longer than the note says, or a start of what is elsewhere.
+                    let slot_bytes = u64::from(slots.shape().slot_bytes);
+                    let room = if note.bytes > slot_bytes { START_BYTES } else { note.bytes as usize };
+                    if payload.len() > room {
+                        let told = slots.publish(number, note, payload);
+                        assert!(matches!(told, Err(NotReady::For(Cause::TooBig { .. }, None))), "{told:?}");
+                    }
+                    let told = slots.publish(number, note, &payload[..payload.len().min(room)]);
                     assert_eq!(told, Ok(()));
                     // It is in the collective until the other has ended it.
                     let over = scope.irecv(&world, &mut over, other, Tag(0))?;

@@ -35,10 +35,10 @@ fn rows_that_are_too_few_are_refused_with_the_minimum() {
 /// Every rank talks to every other, with four connections at a time, natively and in C.
 #[test]
 fn a_crowd_talks_over_few_connections() {
-    let start = ["-n", "9", "--tcp-connections", "4", "--transport", "tcp", "--timeout", "50"];
+    let start = ["-n", "8", "--tcp-connections", "4", "--transport", "tcp", "--timeout", "50"];
     let ended = run([&start[..], &[RANK, "crowd"]].concat());
     assert_eq!(ended.code, Some(0), "{ended:#?}");
-    assert_eq!(ended.out.matches("all came back").count(), 9, "{ended:#?}");
+    assert_eq!(ended.out.matches("all came back").count(), 8, "{ended:#?}");
     let Some((program, libraries)) = in_c(&folder("connections-in-c")) else { return };
     let path = format!("LD_LIBRARY_PATH={}", libraries.display());
     let ended = run([&start[..], &["--genv", &path, program.to_str().unwrap()]].concat());

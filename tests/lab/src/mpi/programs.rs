@@ -122,10 +122,10 @@ const LINES: [LauncherLine; 6] = [
         says: "aldis-mpiexec: the hosts have 1 slots for 2 ranks; ",
     },
     LauncherLine {
-        options: &["-ppn", "1025"],
+        options: &["-ppn", "65537"],
         case: "",
         code: 2,
-        says: "aldis-mpiexec: -ppn 1025: a job has at most 1024 ranks; ",
+        says: "aldis-mpiexec: -ppn 65537: a job has at most 65536 ranks; ",
     },
     LauncherLine { options: &[], case: "", code: 0, says: "" },
 ];

@@ -568,7 +568,7 @@ mod tests {
             ("-hosts a,,b p", "-hosts a,,b: ``: a host without a name"),
             ("-x =3 p", "-x =3: a variable without a name"),
             ("-genv =3 p", "-genv =3: a variable without a name"),
-            ("-np 99999 p", "-np 99999: a job has at most 1024 ranks"),
+            ("-np 99999 p", "-np 99999: a job has at most 65536 ranks"),
             ("-f /no/such/file p", "-f /no/such/file: No such file"),
             ("-transport bad p", "-transport bad: not a transport: there are auto"),
             ("-timeout 1e30 p", "-timeout 1e30: not a number of seconds"),
