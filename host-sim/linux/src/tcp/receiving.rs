@@ -213,6 +213,11 @@ impl TcpEngine {
         if whole && matches!(turn, TurnEnd::Ended { reset: false }) && first != NONE && first != slot {
             return;
         }
+        // The peer had this side's word that none follows, and was faster to close it.
+        let is_agreed = link.rest.is_over() && link.outgoing.is_empty() && !link.broken;
+        if whole && is_agreed && !orderly && matches!(turn, TurnEnd::Ended { reset: false }) {
+            return self.rested(slot, peer);
+        }
         let counters = &mut self.counters;
         let (counter, cause) = match turn {
             _ if orderly => (&mut counters.left, Cause::PeerLeft),

@@ -347,7 +347,7 @@ impl TcpEngine {
     }
 
     /// Both sides have said that nothing follows, and have taken all that the other sent.
-    fn rested(&mut self, slot: u32, peer: PeerId) {
+    pub(super) fn rested(&mut self, slot: u32, peer: PeerId) {
         self.counters.rested += 1;
         self.allow_time();
         if let Some(way) = self.node().link(peer, 0) {

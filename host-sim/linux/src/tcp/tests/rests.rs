@@ -185,6 +185,25 @@ fn a_peer_that_dies_while_its_connection_rests_is_found_dead() {
 }
 
 #[test]
+fn a_peer_that_closes_the_connection_first_is_not_taken_for_dead() {
+    let mut ranks = quiet();
+    let mut asker = ranks.remove(0);
+    engine(&mut asker).ask_for_room();
+    let slot = engine(&mut ranks[0]).links.first_of(PeerId(0));
+    until(&mut ranks, "answer", |ranks| {
+        engine(&mut ranks[0]).connections.get(slot).unwrap().link().unwrap().rest.is_over()
+    });
+    until(core::slice::from_mut(&mut asker), "end", is_rested);
+    // The rest of the poll in which it answered.
+    let Rank { tcp, log } = &mut ranks[0];
+    let engine = tcp.engine.as_mut().unwrap();
+    engine.connections.get(slot).unwrap().may_read = true;
+    engine.serve(slot, 8, log);
+    settle(&mut ranks);
+    assert_eq!((&ranks[0].log.lost[..], ranks[0].counters().rested), (&[][..], 1));
+}
+
+#[test]
 fn who_leaves_while_it_asks_for_a_rest_has_left() {
     for leaver in 0..2 {
         let mut ranks = quiet();
