@@ -140,7 +140,7 @@ fn a_burst_in_both_directions_comes_whole() {
     }
 }
 
-/// As many as the transport hands over at once, and no poll of the sender after them.
+/// Frames, as many as the transport hands over at once, come without another poll of the sender.
 #[test]
 fn frames_that_leave_together_all_leave() {
     if !is_roots(CABLE, "frames_that_leave_together_all_leave") {
