@@ -72,8 +72,8 @@
 //!
 //! A post is transmitted at once if the device has a free descriptor. Where words have 64 bits,
 //! posts [leave together](aldis_hal::Extras::cork) that their caller corks. A post does not know
-//! the time; its timers start with the next poll, so that a rank which computes for
-//! long between two polls takes no peer for slow or dead. A peer that has keep-alives on
+//! the time; its timers start with the next poll, so that a rank which computes for long between
+//! two polls takes no peer for slow or dead. A peer that has keep-alives on
 //! ([`silence_ns`](aldis_protocols::reliable::LinkConfig::silence_ns)) takes *it* for dead when it
 //! has not polled for [`give_up_ns`](aldis_protocols::reliable::LinkConfig::give_up_ns). A program
 //! that ends polls until [`is_idle`](aldis_hal::Transport::is_idle) holds: a post that is done is

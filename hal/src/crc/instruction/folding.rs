@@ -37,7 +37,7 @@ const BY_SIXTEEN: [i64; 2] = multipliers(8 * 16);
 /// Returns true if the processor can do it, and its system keeps the registers.
 #[cold]
 pub(super) fn is_there() -> bool {
-    const XSAVE: u32 = 1 << 27;
+    const OSXSAVE: u32 = 1 << 27;
     const CLMUL: u32 = 1 << 1;
     const AVX512F: u32 = 1 << 16;
     const VPCLMULQDQ: u32 = 1 << 10;
@@ -45,7 +45,7 @@ pub(super) fn is_there() -> bool {
     const KEPT: u32 = 0xE6;
 
     let first = __cpuid(1).ecx;
-    if __cpuid(0).eax < 7 || first & (XSAVE | CLMUL) != XSAVE | CLMUL {
+    if __cpuid(0).eax < 7 || first & (OSXSAVE | CLMUL) != OSXSAVE | CLMUL {
         return false;
     }
     let seventh = __cpuid_count(7, 0);
@@ -53,7 +53,7 @@ pub(super) fn is_there() -> bool {
         return false;
     }
     let kept: u32;
-    // SAFETY: it reads the register that says what the system keeps, and is there with XSAVE.
+    // SAFETY: it reads the register that says what the system keeps, and is there with OSXSAVE.
     unsafe {
         core::arch::asm!("xgetbv", in("ecx") 0, out("eax") kept, out("edx") _, options(nomem, nostack, preserves_flags));
     }

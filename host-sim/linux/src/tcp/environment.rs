@@ -87,7 +87,7 @@ fn family(text: &str) -> Result<Family, String> {
 /// `FIRST-LAST`, or one port.
 ///
 /// # Errors
-/// What would be right.
+/// The values that would be right.
 pub fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
     let wrong = || format!("`{text}` is no range of ports from 1 to 65535, such as 40000-40999");
     let (first, last) = text.split_once('-').unwrap_or((text, text));
@@ -99,7 +99,7 @@ pub fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
 /// A number of connections between two ranks.
 ///
 /// # Errors
-/// What would be right.
+/// The values that would be right.
 pub fn links(text: &str) -> Result<u8, String> {
     let count = text.parse().ok().filter(|count| (1..=LINKS_MAX).contains(count));
     count.ok_or_else(|| format!("not a number of connections from 1 to {LINKS_MAX}"))
@@ -108,7 +108,7 @@ pub fn links(text: &str) -> Result<u8, String> {
 /// A number of connections that a rank may have at a time.
 ///
 /// # Errors
-/// What would be right.
+/// The values that would be right.
 pub fn connections(text: &str) -> Result<u32, String> {
     let count = text.parse().ok().filter(|count| *count >= CONNECTIONS_MIN);
     count.ok_or_else(|| format!("not a number of connections from {CONNECTIONS_MIN}"))
@@ -117,7 +117,7 @@ pub fn connections(text: &str) -> Result<u32, String> {
 /// A number of bytes that the system may hold for a socket, such as `256K` or `4M`.
 ///
 /// # Errors
-/// What would be right.
+/// The values that would be right.
 pub fn bytes(text: &str) -> Result<usize, String> {
     let (number, unit) = match text.strip_suffix(['K', 'k', 'M', 'm']) {
         Some(number) if text.ends_with(['K', 'k']) => (number, 1 << 10),
